@@ -1,9 +1,10 @@
 // What every screen has to hold: its input at the lower edge, actions in sight, targets for fingers, a focus.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { fresh } from "./basic.mjs";
 import { clean, drawn, ends, open, send } from "./steps.mjs";
-
-const PHONE = { hasTouch: true, isMobile: true };
+import { PHONE, VIEWS, openView, worlds } from "./views.mjs";
 
 /** Faults of the layout that is seen now: what is cut off, out of reach, or too small for a finger. */
 export function layoutFaults({ coarse }) {
@@ -83,7 +84,46 @@ export const fits = async (page, what, options = {}) => {
   assert.deepEqual(await page.evaluate(layoutFaults, { coarse: false, ...options }), [], what);
 };
 
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** Rules of axe that a page breaks, of any level. */
+async function axeFaults(page, options) {
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(AXE);
+  const { violations } = await page.evaluate((given) => window.axe.run(document, { resultTypes: ["violations"], ...given }), options);
+  return violations.map((each) => `${each.impact} ${each.id}: ${each.nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} ${node.any[0]?.message ?? ""}`).join(" | ")}`);
+}
+
+/** Looks at each view in one width: its layout, its accessibility in both schemes, and its one first heading. */
+async function everyView(browser, [width, height]) {
+  const places = await worlds();
+  const faults = new Map();
+  let count = 0;
+  const all = Object.entries(VIEWS).flatMap(([name, view]) => view.worlds.map((world) => ({ name, world, width, height })));
+  for (const it of all) {
+    count += 1;
+    let scheme = "light";
+    const wrong = (what) => faults.set(what, [...(faults.get(what) ?? []), `${it.name} ${it.world} ${scheme}`]);
+    // The policy would stop the checker, which is no part of the page.
+    const page = await openView(browser, places, it, wrong, { bypassCSP: true });
+    for (const what of await page.evaluate(layoutFaults, { coarse: width < 700 })) wrong(what);
+    const headings = await page.evaluate(() => [...document.querySelectorAll("h1")].filter((each) => each.checkVisibility()).map((each) => each.textContent));
+    if (headings.length !== 1) wrong(`${headings.length} first headings`);
+    for (scheme of ["light", "dark"]) {
+      // Colours are the same in each width.
+      if (scheme === "dark" && width < 700) continue;
+      await page.emulateMedia({ colorScheme: scheme });
+      for (const what of await axeFaults(page, scheme === "dark" ? { runOnly: ["color-contrast"] } : {})) wrong(what);
+    }
+    await page.context().close();
+  }
+  await Promise.all(Object.values(places).map((place) => place.stop()));
+  assert.deepEqual([...faults].map(([what, where]) => `${what} (${where.join(", ")})`), []);
+  return `${count} views`;
+}
+
 export const flows = {
+  "every-view-wide": { mock: true, run: ({ browser }) => everyView(browser, [1280, 800]) },
+  "every-view-narrow": { mock: true, run: ({ browser }) => everyView(browser, [390, 844]) },
   "layout-of-sessions": {
     async run(it) {
       const [short, long, asks] = [await fresh(it, "Short"), await fresh(it, "Long"), await fresh(it, "Asks")];

@@ -90,7 +90,7 @@ export const SCRIPTS = {
     say({ type: "output", turn_id: turn, channel: "stderr", content: "warning: unused variable `x`\n" });
     say({ type: "plan", turn_id: turn, entries: [{ content: "read the test", status: "completed" }, { content: "mend the parser", status: "completed" }, { content: "run the tests", status: "completed" }] });
     await SCRIPTS.image(it);
-    say({ type: "output", turn_id: turn, content: "All 214 tests pass." });
+    say({ type: "output", turn_id: turn, content: "### Result\n\nAll 214 tests pass.\n\n###### Of these\n\n210 were there before.\n\n# Next\n\nNothing." });
   },
   async image({ say, turn, session }) {
     say({ type: "file.output", turn_id: turn, file_name: "timings.png", file_mime_type: "image/png", size: PNG.length, sha256: session.file("timings.png", PNG) });

@@ -115,6 +115,7 @@ export function Sessions({ current, create }: { current: string; create: () => v
   const fault = pages.fault || feed?.fault || "";
   return (
     <nav class="list" aria-label="Sessions">
+      <h1 class="hidden if-narrow">Sessions</h1>
       <div class="tools">
         <input
           id="search"

@@ -38,20 +38,29 @@ function flat(children: ComponentChildren): string {
   return typeof children === "string" ? children : "";
 }
 
-export function blocksOf(blocks: Block[]): ComponentChildren {
+/**
+ * Element of a heading. The page has the first level, and no level is left out, whatever levels the text has: `outer` holds
+ * those that the heading stands under.
+ */
+function headingTag(level: number, outer: number[]): "h2" {
+  while ((outer[outer.length - 1] ?? 0) >= level) outer.pop();
+  outer.push(level);
+  return `h${Math.min(6, outer.length + 1)}` as "h2";
+}
+
+export function blocksOf(blocks: Block[], outer: number[] = []): ComponentChildren {
   return blocks.map((block) => {
     switch (block.t) {
       case "p":
         return <p>{inlines(block.c)}</p>;
       case "h": {
-        // The page has its own first headings.
-        const Tag = `h${Math.min(6, block.level + 2)}` as "h3";
+        const Tag = headingTag(block.level, outer);
         return <Tag class={`h${block.level}`}>{inlines(block.c)}</Tag>;
       }
       case "code":
         return <Code text={block.text} lang={block.lang} />;
       case "quote":
-        return <blockquote>{blocksOf(block.c)}</blockquote>;
+        return <blockquote>{blocksOf(block.c, outer)}</blockquote>;
       case "hr":
         return <hr />;
       case "table":
@@ -75,7 +84,7 @@ export function blocksOf(blocks: Block[]): ComponentChildren {
             {item.task === undefined ? null : (
               <input type="checkbox" checked={item.task} disabled aria-label={item.task ? "done" : "to do"} />
             )}
-            {block.tight ? tight(item.c) : blocksOf(item.c)}
+            {block.tight ? tight(item.c, outer) : blocksOf(item.c, outer)}
           </li>
         ));
         return block.ordered ? <ol start={block.start}>{items}</ol> : <ul>{items}</ul>;
@@ -85,8 +94,8 @@ export function blocksOf(blocks: Block[]): ComponentChildren {
 }
 
 /** Items of a dense list have no paragraphs. */
-function tight(blocks: Block[]): ComponentChildren {
-  return blocks.map((block) => (block.t === "p" ? inlines(block.c) : blocksOf([block])));
+function tight(blocks: Block[], outer: number[]): ComponentChildren {
+  return blocks.map((block) => (block.t === "p" ? inlines(block.c) : blocksOf([block], outer)));
 }
 
 export function Code({ text, lang }: { text: string; lang: string }): VNode {

@@ -1,0 +1,155 @@
+// Each view of the console, in worlds of the mock that are empty, short and long: what pictures are taken of and what is checked.
+import { fill, run } from "../mock/agent.mjs";
+import { HOSTS } from "../mock/material.mjs";
+import { daemon } from "./browser.mjs";
+import { drawn, until } from "./steps.mjs";
+
+export const PHONE = { hasTouch: true, isMobile: true };
+
+const LONG = "A title that is so long that it fits neither into the list at the side of the page nor into its header";
+
+/** Runs an input to its end, or to the request that it waits for. */
+async function say(session, content) {
+  const turns = session.turns;
+  session.add({ type: "turn.begin", turn_id: `t-${turns}`, message_id: `m-${turns}`, content, by: "console" });
+  void run(session, { turn: `t-${turns}`, content }, 0);
+  await until(content, () => session.running === "" || session.requests.size > 0 || content.startsWith("slow"));
+}
+
+/** The worlds, each a mock daemon. */
+export async function worlds() {
+  const [empty, short, long] = await Promise.all([0, 1, 2].map(() => daemon({ mock: true, pace: 0 })));
+  Object.assign(empty.world, { bare: true });
+  short.world.open("coder", "", "fresh");
+  for (const place of [short, long]) {
+    const { world } = place;
+    const title = (text) => (place === long ? `${text}. ${LONG}` : text);
+    if (place === long) {
+      world.hosts = HOSTS;
+      for (let at = 0; at < 60; at += 1) world.open(at % 3 ? "coder" : "reviewer", at % 7 ? `Session number ${at}` : title(`Session ${at}`));
+    }
+    const main = world.open("coder", title("Mend the parser"), "main");
+    if (place === long) {
+      fill(main, 3000);
+      main.cwd = `/srv/${"a-long-folder/".repeat(12)}app`;
+      main.host = HOSTS[2].id;
+      await say(main, `stream ${"an-unbroken-word".repeat(30)}`);
+      await say(main, "work");
+    }
+    await say(main, "stream: why do the tests with CRLF fail?");
+    await say(world.open("reviewer", title("It crashed"), "crash"), "crash");
+    await say(world.open("coder", title("Deploy it"), "asks"), place === long ? "ask-long" : "ask");
+    await say(world.open("coder", title("Choose a cluster"), "question"), place === long ? "question-long" : "question");
+    await say(world.open("coder", title("Tools and files"), "work"), "work");
+    await say(world.open("coder", title("In a turn"), "runs"), "slow");
+    const closed = world.open("reviewer", title("Release notes"), "closed");
+    await say(closed, "stream");
+    closed.close();
+  }
+  return { empty, short, long };
+}
+
+const press = (key) => async (page) => {
+  await page.evaluate(() => document.activeElement?.blur());
+  await page.keyboard.press(key);
+};
+const dialog = (page) => page.locator("dialog[open]").waitFor();
+const session = (id) => `#/sessions/${id}`;
+const top = (page) => page.locator(".scroller").evaluate((it) => it.scrollTo(0, 0));
+
+/** A view: where it is, what has to be there, and what is done then. `worlds` are those that it is looked at in. */
+export const VIEWS = {
+  "first-run": { worlds: ["empty"], hash: "#/sessions", ready: ".list .empty" },
+  list: { worlds: ["short", "long"], hash: "#/sessions", ready: ".list li a" },
+  session: { worlds: ["short", "long"], hash: session("main"), ready: ".ended" },
+  "session-empty": { worlds: ["short"], hash: session("fresh"), ready: ".composer" },
+  "session-top": { worlds: ["short", "long"], hash: session("work"), ready: ".ended", act: top },
+  "session-folds": { worlds: ["short"], hash: session("work"), ready: ".ended", act: async (page) => {
+    await top(page);
+    await page.evaluate(() => document.querySelectorAll(".rows .summary[aria-expanded=false]").forEach((fold) => fold.click()));
+  } },
+  "session-runs": { worlds: ["short", "long"], hash: session("runs"), ready: ".stop" },
+  "session-closed": { worlds: ["short", "long"], hash: session("closed"), ready: ".composer.closed" },
+  "session-failed": { worlds: ["short", "long"], hash: session("crash"), ready: ".ended" },
+  "session-writing": { worlds: ["short"], hash: session("main"), ready: ".ended", act: async (page) => {
+    await page.fill("#input", "A message of some lines\n".repeat(12));
+    await page.setInputFiles("input[type=file]", [{ name: "one.txt", mimeType: "text/plain", buffer: Buffer.from("first") }, { name: `a-name-that-is-${"very-".repeat(20)}long.log`, mimeType: "text/plain", buffer: Buffer.from("second") }]);
+    await page.waitForFunction(() => document.querySelectorAll(".attached li.ready").length === 2);
+  } },
+  request: { worlds: ["short", "long"], hash: session("asks"), ready: ".waiting" },
+  question: { worlds: ["short", "long"], hash: session("question"), ready: ".waiting" },
+  wire: { worlds: ["short", "long"], hash: session("main"), ready: ".ended", act: async (page) => {
+    await press("w")(page);
+    await page.locator(".wire .entry").nth(3).click();
+    await page.locator(".detail").waitFor();
+  } },
+  settings: { worlds: ["short", "long"], hash: session("main"), ready: ".ended", act: async (page) => {
+    await page.getByRole("button", { name: /^Settings of the session/ }).click();
+    await dialog(page);
+  } },
+  find: { worlds: ["short", "long"], hash: session("main"), ready: ".ended", act: async (page) => {
+    await page.keyboard.press("Control+f");
+    await page.locator(".find input").fill("the");
+  } },
+  new: { worlds: ["empty", "short", "long"], hash: "#/sessions", ready: ".list", act: async (page) => {
+    await press("n")(page);
+    await dialog(page);
+  } },
+  palette: { worlds: ["empty", "short", "long"], hash: "#/sessions", ready: ".list", act: async (page) => {
+    await page.keyboard.press("Control+k");
+    await page.locator(".palette li").first().waitFor();
+  } },
+  keys: { worlds: ["short"], hash: "#/sessions", ready: ".list", act: async (page) => {
+    await press("?")(page);
+    await dialog(page);
+  } },
+  search: { worlds: ["empty", "short", "long"], hash: "#/sessions", ready: ".list", act: async (page) => {
+    await page.fill("#search", "number");
+    await page.waitForTimeout(400);
+  } },
+  agents: { worlds: ["empty", "short", "long"], hash: "#/agents", ready: ".page h1", act: (page) => page.waitForTimeout(2300) },
+  hosts: { worlds: ["long"], hash: "#/hosts", ready: ".card" },
+  usage: { worlds: ["empty", "short"], hash: "#/usage", ready: ".page h1" },
+  "no-such-session": { worlds: ["short"], hash: session("nothing"), ready: ".connection.bad" },
+  "no-such-view": { worlds: ["short"], hash: "#/nothing", ready: "main" },
+  unreachable: { worlds: ["short"], hash: session("main"), ready: ".ended", cut: true, act: async (page) => {
+    await page.locator(".connection").waitFor();
+    await page.fill("#input", "It waits until the daemon is back.");
+    await page.press("#input", "Control+Enter");
+    await page.locator(".sent").waitFor();
+  } },
+  "unreachable-list": { worlds: ["short"], hash: "#/sessions", ready: ".list .fault", cut: "first" },
+  "sign-in": { worlds: ["short"], stranger: true, ready: ".signin" },
+  "sign-in-refused": { worlds: ["short"], stranger: true, ready: ".signin", act: async (page) => {
+    await page.fill("input[name=token]", "tlk_wrong");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").waitFor();
+  } },
+};
+
+/** Opens a view in a page of its own. What the page throws is given to `wrong`. */
+export async function openView(browser, places, { name, world, width, height }, wrong, options = {}) {
+  const view = VIEWS[name];
+  const place = places[world];
+  const context = await browser.newContext({ viewport: { width, height }, reducedMotion: "reduce", ...(width < 700 ? PHONE : {}), ...options });
+  if (!view.stranger) await context.addInitScript(([key, value]) => sessionStorage.setItem(key, value), ["trunkline.token", place.token]);
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  page.on("pageerror", (error) => wrong(`error: ${error.message}`));
+  // As a daemon that does not answer; from the begin, or when the page is there.
+  const cut = () => page.route("**/v1/**", (route) => route.abort());
+  try {
+    if (view.cut === "first") await cut();
+    await page.goto(`${place.url}/${view.hash ?? ""}`);
+    await page.locator(view.ready).last().waitFor({ state: "attached" });
+    if (view.cut === true) {
+      await cut();
+      place.drop();
+    }
+    await view.act?.(page);
+    await drawn(page);
+  } catch (error) {
+    wrong(error.message.split("\n")[0]);
+  }
+  return page;
+}
