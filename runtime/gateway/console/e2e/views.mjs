@@ -59,7 +59,9 @@ const top = (page) => page.locator(".scroller").evaluate((it) => it.scrollTo(0, 
 
 /** A view: where it is, what has to be there, and what is done then. `worlds` are those that it is looked at in. */
 export const VIEWS = {
-  "first-run": { worlds: ["empty"], hash: "#/sessions", ready: ".list .empty" },
+  "first-run": { worlds: ["empty"], hash: "#/sessions", ready: ".first-run" },
+  inbox: { worlds: ["empty", "short", "long"], hash: "#/inbox", ready: ".inbox .empty, .inbox [data-request]" },
+  "search-all": { worlds: ["short"], hash: "#/search/lexer", ready: ".results li" },
   list: { worlds: ["short", "long"], hash: "#/sessions", ready: ".list li a" },
   session: { worlds: ["short", "long"], hash: session("main"), ready: ".ended" },
   "session-empty": { worlds: ["short"], hash: session("fresh"), ready: ".composer" },
@@ -103,7 +105,7 @@ export const VIEWS = {
     await press("?")(page);
     await dialog(page);
   } },
-  search: { worlds: ["empty", "short", "long"], hash: "#/sessions", ready: ".list", act: async (page) => {
+  search: { worlds: ["short", "long"], hash: "#/sessions", ready: ".list", act: async (page) => {
     await page.fill("#search", "number");
     await page.waitForTimeout(400);
   } },

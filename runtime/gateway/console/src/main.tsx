@@ -81,7 +81,7 @@ function Shell({ api, out, leave }: { api: Api; out: () => void; leave: () => vo
   const lost = cluster.hosts.some((host) => host.state === "lost");
   const alerts: { [view: string]: string } = { ...(bad ? { agents: "An agent needs a look" } : {}), ...(lost ? { hosts: "A host is lost" } : {}) };
   const tabs: [string, string, boolean][] = [["inbox", "Inbox", true], ["sessions", "Sessions", true], ["agents", "Agents", true], ["hosts", "Hosts", cluster.hosts.length > 0], ["usage", "Usage", hasUsage], ["browsers", "Browsers", true]];
-  const current = view === "" ? "sessions" : tabs.some(([name]) => name === view) ? view : "unknown";
+  const current = view === "" ? "sessions" : view === "search" || tabs.some(([name]) => name === view) ? view : "unknown";
   useShown(me?.name, shownName(current, id));
   const goTo = (hash: string) => (): void => {
     location.hash = hash;
@@ -107,7 +107,7 @@ function Shell({ api, out, leave }: { api: Api; out: () => void; leave: () => vo
           <nav aria-label="Views">
             {tabs.filter(([, , shown]) => shown).map(([name, label]) => (
               <a href={`#/${name}`} aria-current={name === current ? "page" : undefined}>
-                {label}{name === "inbox" && <WaitingCount />}{alerts[name] && <i class="alert" role="img" aria-label={alerts[name]} />}
+                <Icon name={name} /><span class="label">{label}</span>{name === "inbox" && <WaitingCount />}{alerts[name] && <i class="alert" role="img" aria-label={alerts[name]} />}
               </a>
             ))}
           </nav>

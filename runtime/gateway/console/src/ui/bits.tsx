@@ -4,6 +4,12 @@ import { dialogAction } from "./bindings.ts";
 import { focusHome } from "./focus.ts";
 
 const PATHS: { [name: string]: string } = {
+  inbox: "M2 9l2-6h8l2 6v4H2zM2 9h3.500l1 1.500h3L10.500 9H14",
+  sessions: "M2.500 3.500h11v7h-6l-3 2.500v-2.500h-2z",
+  agents: "M4 6h8v6.500H4zM8 3v3M6.500 9v.500M9.500 9v.500M2.500 8.500v2M13.500 8.500v2",
+  hosts: "M3 3h10v4H3zM3 9h10v4H3zM5.500 5v.100M5.500 11v.100",
+  usage: "M2.500 13.500h11M4.500 11V7M8 11V3M11.500 11V5.500",
+  browsers: "M2 3.500h12v9H2zM2 6h12M4 4.800v.100M5.500 4.800v.100",
   plus: "M8 3v10M3 8h10",
   send: "M8 13V3M4 7l4-4 4 4",
   stop: "M4.500 4.500h7v7h-7z",
