@@ -26,6 +26,7 @@ export async function worlds() {
     const title = (text) => (place === long ? `${text}. ${LONG}` : text);
     if (place === long) {
       world.hosts = HOSTS;
+      world.browsers = Array.from({ length: 9 }, (_, at) => ({ id: `b${at}`, name: at ? `Browser ${at} with a name of the longest kind, ${"x".repeat(20)}` : "Firefox on Linux", is_this: at === 0, created: 1_790_000_000 + at, used: 1_790_100_000, address: "2001:db8:85a3:8d3:1319:8a2e:370:7348", scope: "control", may_approve: true }));
       for (let at = 0; at < 60; at += 1) world.open(at % 3 ? "coder" : "reviewer", at % 7 ? `Session number ${at}` : title(`Session ${at}`));
     }
     const main = world.open("coder", title("Mend the parser"), "main");
@@ -111,6 +112,7 @@ export const VIEWS = {
   } },
   agents: { worlds: ["empty", "short", "long"], hash: "#/agents", ready: ".page h1", act: (page) => page.waitForTimeout(2300) },
   hosts: { worlds: ["long"], hash: "#/hosts", ready: ".card" },
+  browsers: { worlds: ["short", "long"], hash: "#/browsers", ready: ".page h2" },
   usage: { worlds: ["empty", "short"], hash: "#/usage", ready: ".page h1" },
   "no-such-session": { worlds: ["short"], hash: session("nothing"), ready: ".connection.bad" },
   "no-such-view": { worlds: ["short"], hash: "#/nothing", ready: "main" },
@@ -123,6 +125,8 @@ export const VIEWS = {
   "unreachable-list": { worlds: ["short"], hash: "#/sessions", ready: ".list .fault", cut: "first" },
   "sign-in": { worlds: ["short"], stranger: true, ready: ".signin" },
   "sign-in-refused": { worlds: ["short"], stranger: true, ready: ".signin", act: async (page) => {
+    await page.getByText("Use a token").click();
+    await page.getByLabel("Pair this browser, with").uncheck();
     await page.fill("input[name=token]", "tlk_wrong");
     await page.keyboard.press("Enter");
     await page.getByRole("alert").waitFor();

@@ -83,7 +83,7 @@ async function handle(world, request, response, pace, open) {
   if (area === "agents" && part === "conversations") return conversations(world, id, response);
   if (area === "agents") return json(response, 200, world.bare ? { agents: [] } : agents(world));
   if (area === "search") return search(world, url, response);
-  if (area === "browsers") return json(response, 200, { browsers: [] });
+  if (area === "browsers") return json(response, 200, { browsers: world.browsers ?? [] });
   if (area === "hosts") return json(response, 200, { hosts: world.hosts });
   if (area === "usage") return json(response, 200, { days: world.bare ? [] : usage(world, Number(url.searchParams.get("days") ?? 30)) });
   if (area !== "sessions") return problem(response, 404, "there is no such path");
