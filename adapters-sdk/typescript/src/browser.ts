@@ -5,10 +5,10 @@
  * @module
  */
 import type { Entry } from "./conversation.js";
-import { Daemon, DIALS, MAX_ENTRY, pathOf } from "./daemon.js";
+import { Daemon, DIALS, MAX_ENTRY, pathOf, type NetworkOptions } from "./daemon.js";
 import { AnswerTooLarge, backoff, clientError, isPermanent, sleep, Unreachable } from "./errors.js";
 import type { Connect, Pipe, PipeEvents } from "./hub.js";
-import { InOrder, Requests, type FileAt } from "./http.js";
+import { InOrder, Requests, upload, type FileAt } from "./http.js";
 
 export type { AgentRequest, Conversation, Decision, Done, Entry, SentInput, TurnOptions } from "./conversation.js";
 export { AnswerTooLarge, ClientClosed, ClientError, CommandEnded, ProtocolMismatch, Refused, RequestSettled } from "./errors.js";
@@ -16,7 +16,8 @@ export { SessionEnded, Unreachable, UnsupportedAbility } from "./errors.js";
 export { Client } from "./hub.js";
 export type { Answer, AttachOptions, CallbackContext, ClientOptions, Connect, ConnectionState, GivenFile, HistoryOptions } from "./hub.js";
 export type { HistoryPage, Identity, Listening, OpenOptions, PermissionAnswer, PermissionDecision, Pipe, PipeEvents } from "./hub.js";
-export type { QuestionAnswer, QuestionDecision, SearchHit, SearchPage, SessionFilter, SessionListing, WatchOptions } from "./hub.js";
+export type { QuestionAnswer, QuestionDecision, SearchHit, SearchPage, SessionFilter, SessionListing, UploadedFile, WatchOptions } from "./hub.js";
+export type { NetworkOptions } from "./daemon.js";
 export { SessionTable } from "./overview.js";
 export type { OverviewEvent, OverviewSession, SessionChange, WaitingRequest } from "./overview.js";
 
@@ -24,21 +25,27 @@ export type { OverviewEvent, OverviewSession, SessionChange, WaitingRequest } fr
  * The WebSocket of a daemon at `http://…`, by a token, which is the first message and in no address. A list has several daemons
  * of one cluster, which are tried in turn; the token is good at each of them. Needs Node 22 in Node.
  */
-export function webSocket(url: string | readonly string[], token: string, /** @internal */ fileAt?: FileAt): Connect {
-  return inTurn(url, token, (daemon, events) => dial(daemon, events, fileAt));
+export function webSocket(url: string | readonly string[], token: string, times: NetworkOptions = {}, /** @internal */ fileAt?: FileAt): Connect {
+  return inTurn(url, token, times, fileAt, (daemon, events) => dial(daemon, events, fileAt));
 }
 
 /**
  * A daemon at `http://…` over requests and Server-Sent Events, by a token. Addresses as for `webSocket`. A browser has six
  * connections to a daemon without TLS, and each session takes one.
  */
-export function overHttp(url: string | readonly string[], token: string, /** @internal */ fileAt?: FileAt): Connect {
-  return inTurn(url, token, async (daemon, events) => new Requests(daemon, events, fileAt));
+export function overHttp(url: string | readonly string[], token: string, times: NetworkOptions = {}, /** @internal */ fileAt?: FileAt): Connect {
+  return inTurn(url, token, times, fileAt, async (daemon, events) => new Requests(daemon, events, fileAt));
 }
 
 // Opens a pipe to the first address that answers, from the one behind the last on.
-function inTurn(url: string | readonly string[], token: string, dial: (daemon: Daemon, events: PipeEvents) => Promise<Pipe>): Connect {
-  const daemons = daemonsOf(url, token);
+function inTurn(
+  url: string | readonly string[],
+  token: string,
+  times: NetworkOptions,
+  fileAt: FileAt | undefined,
+  dial: (daemon: Daemon, events: PipeEvents) => Promise<Pipe>,
+): Connect {
+  const daemons = daemonsOf(url, token, times);
   let next = 0;
   const daemon = () => daemons[(next + daemons.length - 1) % daemons.length]!;
   const connect: Connect = async (events) => {
@@ -56,14 +63,16 @@ function inTurn(url: string | readonly string[], token: string, dial: (daemon: D
   connect.others = daemons.length > 1;
   connect.creates = true;
   connect.daemon = daemon;
+  if (times.silentFor !== undefined) connect.silentFor = times.silentFor;
+  connect.upload = (session, file) => upload(daemon(), session, file, fileAt);
   connect.file = (session, entry) => daemon().file(session, entry.sha256 ?? "");
   return connect;
 }
 
-function daemonsOf(url: string | readonly string[], token: string): readonly Daemon[] {
+function daemonsOf(url: string | readonly string[], token: string, times: NetworkOptions = {}): readonly Daemon[] {
   const urls = typeof url === "string" ? [url] : url;
   if (urls.length === 0) throw new Error("there is no address in the list");
-  return urls.map((each) => new Daemon(each, token));
+  return urls.map((each) => new Daemon(each, token, undefined, undefined, times));
 }
 
 function dial(daemon: Daemon, events: PipeEvents, fileAt: FileAt | undefined): Promise<Pipe> {
@@ -79,14 +88,18 @@ function dial(daemon: Daemon, events: PipeEvents, fileAt: FileAt | undefined): P
     socket.onclose = ({ reason }) => (isOpen ? events.closed(new Unreachable(reason || "the WebSocket was closed")) : fail(reason));
     socket.onmessage = ({ data }) => {
       // The runtime keeps a message until it is whole: this bounds what is kept of it.
-      for (const line of String(data).split("\n")) {
-        if (line.length > MAX_ENTRY) {
+      const text = String(data);
+      for (let begin = 0, end; begin < text.length; begin = end + 1) {
+        end = text.indexOf("\n", begin);
+        if (end < 0) end = text.length;
+        if (end - begin > MAX_ENTRY) {
           events.closed(new AnswerTooLarge("a line", MAX_ENTRY, "UTF-16 units"));
           return socket.close();
         }
+        const line = text.slice(begin, end);
         const nonce = fences.size === 0 ? undefined : [...fences.keys()].find((nonce) => line.includes(nonce));
-        if (nonce === undefined) line && events.line(line);
-        else fences.get(nonce)!();
+        if (nonce !== undefined) fences.get(nonce)!();
+        else if (line !== "") events.line(line);
       }
     };
     const write = (line: string) => void (socket.readyState === WebSocket.OPEN && socket.send(line));

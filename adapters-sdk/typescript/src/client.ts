@@ -11,7 +11,7 @@ import { connect as dial } from "node:net";
 import { basename, resolve as absolute } from "node:path";
 import { Readable } from "node:stream";
 import * as network from "./browser.js";
-import { Daemon, DIALS, LARGEST, MAX_ENTRY, type Fetch } from "./daemon.js";
+import { Daemon, DIALS, LARGEST, MAX_ENTRY, type Fetch, type NetworkOptions } from "./daemon.js";
 import { AnswerTooLarge, CommandEnded, Unreachable } from "./errors.js";
 import { fileTypeOf, regular } from "./files.js";
 import type { Connect, GivenFile, Pipe, PipeEvents } from "./hub.js";
@@ -65,13 +65,13 @@ async function readHere(_: string, { file_path }: FileOutputMessage): Promise<Ui
 }
 
 /** The WebSocket of a daemon, as in `@trunkline/sdk/browser`; files by their paths, too. */
-export function webSocket(url: string | readonly string[], token: string): Connect {
-  return network.webSocket(url, token, fileAt);
+export function webSocket(url: string | readonly string[], token: string, times: NetworkOptions = {}): Connect {
+  return network.webSocket(url, token, times, fileAt);
 }
 
 /** A daemon over HTTP, as in `@trunkline/sdk/browser`; files by their paths, too. */
-export function overHttp(url: string | readonly string[], token: string): Connect {
-  return network.overHttp(url, token, fileAt);
+export function overHttp(url: string | readonly string[], token: string, times: NetworkOptions = {}): Connect {
+  return network.overHttp(url, token, times, fileAt);
 }
 
 async function fileAt(path: string): Promise<File> {
@@ -92,25 +92,20 @@ export interface SpawnOptions {
 
 /**
  * A relay as a child, such as `spawned("trunkline", ["serve", "--journal", "sessions"])`. If it ends it is started again, and
- * sessions of its journal continue; without a journal they are lost. It is not started again after the status 2, and if it has
- * sent no message. When the client is closed, one that does not end is killed.
+ * sessions of its journal continue; without a journal they are lost. It is not started again after the status 2. When the client
+ * is closed, one that does not end is killed.
  */
 export function spawned(command: string, args: readonly string[] = [], options: SpawnOptions = {}): Connect {
   const { onStderr, onSpawn, ...where } = options;
   const connect: Connect = (events) =>
     new Promise((resolve, reject) => {
       const child = spawn(command, args, { ...where, stdio: ["pipe", "pipe", onStderr ? "pipe" : "inherit"] });
-      let hasWorked = false;
       child.on("error", (cause: NodeJS.ErrnoException) => {
-        reject(new CommandEnded(command, cause.code === "ENOENT" ? 127 : 126, undefined, false, { cause }));
+        reject(new CommandEnded(command, cause.code === "ENOENT" ? 127 : 126, undefined, { cause }));
       });
-      child.on("close", (status, signal) => events.closed(new CommandEnded(command, status ?? undefined, signal ?? undefined, hasWorked)));
+      child.on("close", (status, signal) => events.closed(new CommandEnded(command, status ?? undefined, signal ?? undefined)));
       child.stdin!.on("error", () => {}); // `close` reports the end of a child
-      const line = (text: string) => {
-        hasWorked ||= text.startsWith("{");
-        events.line(text);
-      };
-      read(child.stdout!, line, (error) => {
+      read(child.stdout!, events.line, (error) => {
         events.closed(error);
         child.stdout!.destroy();
         child.kill("SIGKILL");

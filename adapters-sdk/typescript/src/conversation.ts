@@ -119,12 +119,13 @@ export class Conversation {
   #closed = false; // by one of its sides: events end, and do not reject
 
   /** @internal */
-  constructor(client: Client, readonly id: string, opening: Message | undefined, attach: { after: number; role: string } | undefined, listen = false) {
+  constructor(client: Client, readonly id: string, opening: Message | undefined, attach: { after: number; role: string } | undefined, listen = false, epoch?: number) {
     this.#client = client;
     this.#opening = opening;
     this.#attach = attach;
     this.#listening = listen;
     this.#position = attach?.after ?? 0;
+    this.#epoch = epoch;
     this.ready = new Promise((resolve, reject) => ([this.#isReady, this.#isRefused] = [resolve, reject]));
     this.ready.catch(() => {}); // the caller of `open` gets it
   }

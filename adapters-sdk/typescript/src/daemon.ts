@@ -9,7 +9,7 @@ export const TRANSFERS = 600_000; // the same for a file
 export const LARGEST = 64 * 1024 * 1024; // bytes of a file
 export const MAX_ANSWER = 32 * 1024 * 1024; // bytes of an answer in JSON: a page of 1 MiB, or one entry of up to 16 MiB and its escapes
 const MAX_PROBLEM = 64 * 1024; // bytes of an error; the rest is cut
-const SILENT = 60_000; // milliseconds: a stream sends something each 15 seconds
+const SILENT = 60_000; // milliseconds: a daemon sends something each 15 seconds
 export const MAX_ENTRY = 32 * 1024 * 1024; // UTF-16 units: a line of up to 16 MiB, and what the relay adds to it
 
 /** The path of a session. */
@@ -25,6 +25,14 @@ export interface AskOptions {
   /** Milliseconds in which it is answered. */
   time?: number;
   signal?: AbortSignal | undefined;
+}
+
+/** Times of a network. */
+export interface NetworkOptions {
+  /** How long an answer may take, in milliseconds: 60 000. */
+  answersWithin?: number;
+  /** How long a stream or a WebSocket may be silent before it is opened again, in milliseconds: 60 000. */
+  silentFor?: number;
 }
 
 /** An event of a stream. */
@@ -43,13 +51,14 @@ export class Daemon {
     fetcher: Fetch = (url, init) => fetch(url, init),
     /** Its name in errors. */
     readonly host = new URL(url).host,
+    readonly times: NetworkOptions = {},
   ) {
     this.#fetch = fetcher;
     if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) throw new TypeError("the token is empty, or has a space, a line break or a letter beyond ASCII");
   }
 
   /** The answer in JSON, nothing for an empty one. Rejects with `Refused`, `Unreachable`, `AnswerTooLarge` and `ProtocolMismatch`. */
-  async ask(method: string, path: string, { body, key, time = ANSWERS, signal }: AskOptions = {}): Promise<any> {
+  async ask(method: string, path: string, { body, key, time = this.times.answersWithin ?? ANSWERS, signal }: AskOptions = {}): Promise<any> {
     const watch = new Watch(signal, time);
     try {
       const answer = await this.#request(method, path, watch, body, key);
@@ -76,14 +85,14 @@ export class Daemon {
    * stream that is silent for a minute.
    */
   async *events(path: string, opened: () => void, signal?: AbortSignal): AsyncGenerator<StreamedEvent, void, void> {
-    const watch = new Watch(signal, DIALS);
+    const watch = new Watch(signal, Math.min(DIALS, this.times.answersWithin ?? DIALS));
     try {
       const answer = await this.#request("GET", path, watch);
       if (answer.status === 204) return;
       const type = answer.headers.get("content-type");
       if (!answer.body || (type && !type.startsWith("text/event-stream"))) throw new ProtocolMismatch(`${this.host} answers ${path} by no stream of events`);
       opened();
-      yield* eventsIn(answer.body, watch);
+      yield* eventsIn(answer.body, watch, this.times.silentFor ?? SILENT);
     } finally {
       watch.end();
     }
@@ -191,25 +200,29 @@ class Watch {
   }
 }
 
-async function* eventsIn(body: ReadableStream<Uint8Array>, watch: Watch): AsyncGenerator<StreamedEvent, void, void> {
+async function* eventsIn(body: ReadableStream<Uint8Array>, watch: Watch, silentFor: number): AsyncGenerator<StreamedEvent, void, void> {
   const reader = body.pipeThrough(new TextDecoderStream() as any).getReader() as ReadableStreamDefaultReader<string>;
   // The line and the event whose ends have not come.
   let rest = "";
   let data: string[] = [];
   let id: string | undefined;
   let size = 0;
+  let endsWithCr = false;
   const cancel = () => void reader.cancel().catch(() => {});
   // A body that ends at that moment is not ended by the signal of its request.
   watch.signal.addEventListener("abort", cancel);
-  watch.within(SILENT);
+  watch.within(silentFor);
   try {
     for (;;) {
       const read = await reader.read().catch((error: unknown) => {
         throw watch.wrap(error, "the stream of events was lost");
       });
       if (read.done) break;
-      watch.within(SILENT);
-      const lines = read.value.split("\n");
+      watch.within(silentFor);
+      // A line ends with LF, CR or both, which two reads may cut apart.
+      const text = endsWithCr && read.value.startsWith("\n") ? read.value.slice(1) : read.value;
+      endsWithCr = read.value.endsWith("\r");
+      const lines = text.split(/\r\n|\r|\n/);
       lines[0] = rest + lines[0];
       rest = lines.pop()!;
       for (const line of lines) {

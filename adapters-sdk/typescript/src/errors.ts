@@ -7,8 +7,8 @@
  * |---|---|
  * | status 400 to 499, such as 401, 403, 404, 409, 410, 422; 501 | 408, 425, 429 (after its `Retry-After`), 500, 502, 503, 504 |
  * | an address that refuses the first connection | an address that refuses after it worked; a connection that is lost |
- * | a command that is not found (127), exits with 2, or exits before it has sent a message | a command that a signal ended, or that exits later with another status |
- * | another protocol; an answer over its bound; an ability that the transport lacks | |
+ * | a command that is not found (127), or exits with 2 | a command that a signal ended, or that exits with another status |
+ * | another protocol; an answer over its bound; an ability that the transport lacks | two lines over the bound, by a new connection |
  */
 export abstract class ClientError extends Error {
   /** Whether a retry would not help. */
@@ -56,11 +56,10 @@ export class CommandEnded extends ClientError {
     readonly command: string,
     readonly status: number | undefined,
     readonly signal: string | undefined,
-    hasWorked: boolean,
     options?: ErrorOptions,
   ) {
     super(status === 127 && options ? `failed to start ${command}: it was not found` : `${command} ended with ${signal ?? `status ${status}`}`, options);
-    this.isPermanent = status !== undefined && (status === 2 || status === 127 || !hasWorked);
+    this.isPermanent = status === 2 || status === 126 || status === 127;
   }
 }
 

@@ -1,7 +1,7 @@
 // The pipe to a daemon over HTTP: messages become requests, entries come by Server-Sent Events. Nothing here needs Node.
 import { DIALS, LARGEST, pathOf, TRANSFERS, type AskOptions, type Daemon } from "./daemon.js";
 import { AnswerTooLarge, clientError, Refused, Unreachable, type ClientError } from "./errors.js";
-import type { GivenFile, Pipe, PipeEvents } from "./hub.js";
+import type { GivenFile, Pipe, PipeEvents, UploadedFile } from "./hub.js";
 
 type Message = { [name: string]: any };
 
@@ -99,7 +99,7 @@ export class Requests implements Pipe {
       case "user.input": {
         const body: Message = { content: rest["content"], message_id: rest["message_id"], files: [], limits: rest["limits"] };
         if (rest["mode"] === "steer") body["steer"] = rest["turn_id"];
-        for (const file of files) body["files"].push(await this.#give(path, file));
+        for (const file of files) body["files"].push(await upload(this.daemon, session_id, file, this.fileAt, this.#cut.signal));
         return void (await ask("POST", `${path}/inputs`, { body }));
       }
       case "stop":
@@ -109,23 +109,6 @@ export class Requests implements Pipe {
       case "ping":
         await ask("GET", "/v1/me", { time: DIALS });
         return { type: "pong" };
-    }
-  }
-
-  async #give(path: string, given: GivenFile): Promise<Message> {
-    const file = typeof given === "string" ? await this.#read(given) : given;
-    if (file.size > LARGEST) throw unread(`${file.name} is over ${LARGEST} bytes`);
-    const to = `${path}/files?name=${encodeURIComponent(file.name)}`;
-    const { sha256 } = await this.daemon.ask("PUT", to, { body: file, time: TRANSFERS, signal: this.#cut.signal });
-    return { sha256, name: file.name, mime_type: file.type || "application/octet-stream" };
-  }
-
-  async #read(path: string): Promise<File> {
-    if (!this.fileAt) throw unread(`a page has no file ${path}: give a File`);
-    try {
-      return await this.fileAt(path);
-    } catch (error) {
-      throw unread(`${path} could not be read: ${String(error)}`);
     }
   }
 
@@ -150,6 +133,25 @@ export class Requests implements Pipe {
     else if (why instanceof Unreachable) this.#report(attach, { ...refusal(attach, new Refused(503, why.message)), was_served: served });
     else if (why instanceof AnswerTooLarge) this.events.lost?.(session_id, why);
     else this.#break(why);
+  }
+}
+
+/** Uploads a file for inputs of a session. One that was uploaded before stays as it is. */
+export async function upload(daemon: Daemon, session: string, given: GivenFile, fileAt?: FileAt, signal?: AbortSignal): Promise<UploadedFile> {
+  if (typeof given === "object" && "sha256" in given) return given;
+  const file = typeof given === "string" ? await fileOf(given, fileAt) : given;
+  if (file.size > LARGEST) throw unread(`${file.name} is over ${LARGEST} bytes`);
+  const to = `${pathOf(session)}/files?name=${encodeURIComponent(file.name)}`;
+  const { sha256 } = await daemon.ask("PUT", to, { body: file, time: TRANSFERS, signal });
+  return { sha256, name: file.name, mime_type: file.type || "application/octet-stream" };
+}
+
+async function fileOf(path: string, fileAt: FileAt | undefined): Promise<File> {
+  if (!fileAt) throw unread(`a page has no file ${path}: give a File`);
+  try {
+    return await fileAt(path);
+  } catch (error) {
+    throw unread(`${path} could not be read: ${String(error)}`);
   }
 }
 

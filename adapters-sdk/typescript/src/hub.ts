@@ -1,7 +1,7 @@
 // A client: sessions over one connection to a relay, wherever it runs. Nothing here needs Node.
 import { Conversation, type AgentRequest, type Decision, type Entry } from "./conversation.js";
 import { pathOf, type AskOptions, type Daemon } from "./daemon.js";
-import { backoff, ClientClosed, clientError, isPermanent, ProtocolMismatch, Refused, sleep, Unreachable, UnsupportedAbility } from "./errors.js";
+import { AnswerTooLarge, backoff, ClientClosed, clientError, isPermanent, ProtocolMismatch, Refused, sleep, Unreachable, UnsupportedAbility } from "./errors.js";
 import type { ClientError } from "./errors.js";
 import type { OverviewEvent } from "./overview.js";
 import type { AgentEntry, FileOutputMessage, InputRequestMessage, Json, ListedSession, PermissionRequestMessage } from "./types.js";
@@ -37,12 +37,23 @@ export interface Connect {
   daemon?: () => Daemon | Promise<Daemon | undefined>;
   /** Set if requests open sessions, too. */
   creates?: boolean;
+  /** How long the other side may be silent, in milliseconds. */
+  silentFor?: number;
+  /** Uploads a file for inputs of a session. */
+  upload?: (session: string, file: GivenFile) => Promise<UploadedFile>;
   /** Reads a file that an agent gave. */
   file?: (session: string, entry: FileOutputMessage) => Promise<Uint8Array>;
 }
 
-/** A file for an input: its path, in Node; or, over a network, a `File`. */
-export type GivenFile = string | File;
+/** A file for an input: its path, in Node; or, over a network, a `File`, or one that was uploaded. */
+export type GivenFile = string | File | UploadedFile;
+
+/** A file that the daemon has. */
+export interface UploadedFile {
+  sha256: string;
+  name: string;
+  mime_type: string;
+}
 
 /** An answer to a permission. Only `true` approves. */
 export interface PermissionDecision {
@@ -111,6 +122,8 @@ export interface Listening {
 export interface AttachOptions extends Listening {
   /** The last entry that the reader has: 0. */
   after?: number;
+  /** The `epoch` of that entry: a journal that has another entry there refuses (409). */
+  epoch?: number;
   /** `observe`: it receives, and sends nothing. */
   role?: "control" | "observe";
 }
@@ -189,10 +202,11 @@ export interface WatchOptions {
 const EXTENSIONS = ["turns", "events", "usage", "options", "questions", "control", "resume", "journal"];
 const RETRY_FOR = 60_000;
 const STEADY = 10_000; // milliseconds after which a lost pipe begins a new row of losses
-const PING = 20_000; // milliseconds between two pings
-const UNANSWERED = 3; // pings; then the pipe is lost
+const SILENT = 60_000; // milliseconds without a line; then the pipe is lost
+const PINGS = 3; // within that time
 const MOST_ASKED = 1024;
 const MOST_NOISE = 1000; // lines that are no messages, before the first one that is
+const MOST_OVERSIZE = 2; // lines over the bound after which the pipe is opened again
 const PAGE = 100; // entries of a page of history over a pipe
 
 /** Sessions over one connection. A lost one is opened again, and each session continues behind the last entry that it has. */
@@ -212,6 +226,7 @@ export class Client {
   #tries = 0;
   #unanswered = 0;
   #noise = 0; // lines before the first message
+  #oversize = 0; // lines over the bound
   #pinging: ReturnType<typeof setInterval> | undefined;
 
   private constructor(connect: Connect, options: ClientOptions) {
@@ -241,8 +256,8 @@ export class Client {
   }
 
   /** Continues a session of the journal, behind the entry `after` (0: from the beginning). */
-  attach(id: string, { after = 0, role = "control", listen = false }: AttachOptions = {}): Promise<Conversation> {
-    return this.#add(new Conversation(this, id, undefined, { after, role }, listen));
+  attach(id: string, { after = 0, epoch, role = "control", listen = false }: AttachOptions = {}): Promise<Conversation> {
+    return this.#add(new Conversation(this, id, undefined, { after, role }, listen, epoch));
   }
 
   /** Opens a copy of a session, up to the entry `seq`. */
@@ -451,6 +466,13 @@ export class Client {
     return Math.max(sessions[0].entries ?? 0, session?.lastKnown ?? 0);
   }
 
+  /** Uploads a file for inputs of a session, which name it in `files` within an hour. */
+  async upload(id: string, file: GivenFile): Promise<UploadedFile> {
+    const { upload } = this.#connect;
+    if (!upload) throw new UnsupportedAbility("an upload", "overHttp or webSocket; here give the path of a file with its input");
+    return this.#retried(() => upload(id, file));
+  }
+
   /** @internal */
   async file(session: string, entry: FileOutputMessage): Promise<Uint8Array> {
     if (!this.#connect.file) throw new UnsupportedAbility("a file of the agent");
@@ -520,7 +542,7 @@ export class Client {
     this.#report({ state: "open" });
     if (this.#connect.isChild) return;
     clearInterval(this.#pinging);
-    this.#pinging = setInterval(() => this.#ping(), PING);
+    this.#pinging = setInterval(() => this.#ping(), (this.#connect.silentFor ?? SILENT) / PINGS);
     (this.#pinging as { unref?: () => void }).unref?.();
   }
 
@@ -536,7 +558,7 @@ export class Client {
 
   // A machine that is gone reports nothing.
   #ping(): void {
-    if (this.#unanswered++ < UNANSWERED) return this.send({ type: "ping", session_id: "", nonce: String(this.#generation) });
+    if (++this.#unanswered < PINGS) return this.send({ type: "ping", session_id: "", nonce: String(this.#generation) });
     this.#leave(new Unreachable("the other side does not answer"));
   }
 
@@ -571,7 +593,8 @@ export class Client {
     if (Date.now() - this.#opened > STEADY) this.madeProgress();
     this.#troubled ??= Date.now();
     const since = new Date(this.#troubled);
-    while (!this.#over && !error.isPermanent && Date.now() < since.getTime() + this.retryFor) {
+    let isOver = error instanceof AnswerTooLarge ? ++this.#oversize > MOST_OVERSIZE : error.isPermanent;
+    while (!this.#over && !isOver && Date.now() < since.getTime() + this.retryFor) {
       const retryIn = backoff(this.#tries++, error);
       this.#report({ state: "reconnecting", error, tries: this.#tries, since, retryIn });
       await sleep(retryIn, this.closing);
@@ -580,6 +603,7 @@ export class Client {
         await this.#open();
       } catch (failure) {
         error = clientError(failure);
+        isOver = error.isPermanent;
         continue;
       }
       for (const session of [...this.#sessions.values()]) session.begin();
