@@ -331,7 +331,9 @@ export class Client {
   async remove(id: string): Promise<void> {
     await this.#needsDaemon("to remove a session");
     const session = this.#sessions.get(id);
-    session?.detach(); // the daemon removes no session that is in use
+    // The daemon removes no session that is in use, as one is that this client has closed.
+    if (session) session.detach();
+    else this.send({ type: "session.detach", session_id: id });
     let tries = 0;
     await this.#retried(async () => {
       const daemon = (await this.#connect.daemon!())!;
@@ -542,7 +544,7 @@ export class Client {
     this.#report({ state: "open" });
     if (this.#connect.isChild) return;
     clearInterval(this.#pinging);
-    this.#pinging = setInterval(() => this.#ping(), (this.#connect.silentFor ?? SILENT) / PINGS);
+    this.#pinging = setInterval(() => generation === this.#generation && this.#ping(), (this.#connect.silentFor ?? SILENT) / PINGS);
     (this.#pinging as { unref?: () => void }).unref?.();
   }
 

@@ -135,6 +135,9 @@ const ABILITIES = {
     await client.remove(session.id);
     await lost;
     await assert.rejects(client.remove(session.id), refused(404));
+    const closed = await client.open();
+    closed.close();
+    await client.remove(closed.id);
     assert.equal((await client.request("GET", "/v1/me")).scope.length > 0, true);
   },
 

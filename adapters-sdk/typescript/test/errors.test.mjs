@@ -199,9 +199,9 @@ test("a stream without end loses its session only", async () => {
 
 test("a WebSocket's line over the bound closes the client", { skip: typeof WebSocket === "undefined" && "no WebSocket" }, async () => {
   const { server, url, end } = await served((_, answer) => json(answer, 200, {}));
-  let peer;
+  const peers = [];
   server.on("upgrade", (request, socket) => {
-    peer = socket;
+    peers.push(socket);
     const accept = createHash("sha1").update(`${request.headers["sec-websocket-key"]}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest("base64");
     socket.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`);
     socket.on("error", () => {});
@@ -211,6 +211,7 @@ test("a WebSocket's line over the bound closes the client", { skip: typeof WebSo
   });
   const closed = new Promise((resolve) => void Client.connect(webSocket(url, "t"), { onState: (state) => state.state === "closed" && resolve(state.error) }));
   assert.match((await closed).message, /a line is over 33554432 UTF-16 units/);
-  peer.destroy();
+  assert.equal(peers.length, 3);
+  for (const peer of peers) peer.destroy();
   end();
 });

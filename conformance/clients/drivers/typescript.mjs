@@ -1,8 +1,20 @@
 #!/usr/bin/env node
-// The driver of the TypeScript client: instructions on stdin, replies and events on stdout. Needs `npm run build` of the package.
+// The driver of the TypeScript client: instructions on stdin, replies and events on stdout. With the argument `browser` it drives
+// the half for browsers. Needs `npm run build` of the package.
+import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { basename } from "node:path";
 import { createInterface } from "node:readline";
-import * as sdk from "../../../adapters-sdk/typescript/dist/client.js";
+
+const half = process.argv[2] ?? "node";
+if (typeof WebSocket === "undefined") {
+  // Node 20 has it behind a flag.
+  const child = spawn(process.execPath, ["--experimental-websocket", ...process.argv.slice(1)], { stdio: "inherit" });
+  process.exit((await once(child, "exit"))[0] ?? 1);
+}
+const sdk = await import(`../../../adapters-sdk/typescript/dist/${half === "browser" ? "browser" : "client"}.js`);
 
 const { Client, ClientError, RequestSettled, UnsupportedAbility } = sdk;
 
@@ -64,6 +76,9 @@ async function sessionOf(id) {
   return session;
 }
 
+// A page has files, and no paths.
+const given = (path) => (half === "browser" ? new File([readFileSync(path)], basename(path)) : path);
+
 const TRANSPORTS = {
   http: ({ url, urls, token, times }) => sdk.overHttp(urls ?? url, token, times),
   websocket: ({ url, urls, token, times }) => sdk.webSocket(urls ?? url, token, times),
@@ -73,6 +88,7 @@ const TRANSPORTS = {
 
 const INSTRUCTIONS = {
   async connect({ transport, requests = "callback", limits = {}, ...address }) {
+    if (half === "browser" && !("token" in address)) return { unsupported: "a page opens no sockets and starts no programs" };
     const times = {};
     if (limits.answer !== undefined) times.answersWithin = limits.answer;
     if (limits.silence !== undefined) times.silentFor = limits.silence;
@@ -92,7 +108,7 @@ const INSTRUCTIONS = {
   open: async ({ agent, options = {} }) => entered(await client.open(agent === undefined ? options : { ...options, agent_id: agent }, { listen: true })),
   attach: async ({ session, ...options }) => void entered(await client.attach(session, { ...options, listen: true })),
   async send({ session, turn, text, files }) {
-    const sent = (await sessionOf(session)).send(text, files ? { files } : {});
+    const sent = (await sessionOf(session)).send(text, files ? { files: files.map(given) } : {});
     turns.set(turn, { sent, session });
     sent.done.then(
       ({ text, end: { status, error } }) => report({ event: "turn", turn, status: status ?? "completed", text, category: error?.category }),
@@ -132,7 +148,7 @@ const INSTRUCTIONS = {
       }
     })();
   },
-  put_file: async ({ session, path }) => ({ sha256: (await client.upload(session, path)).sha256 }),
+  put_file: async ({ session, path }) => ({ sha256: (await client.upload(session, given(path))).sha256 }),
   async get_file({ session, seq }) {
     const data = await (await sessionOf(session)).file(files.get(key(session, seq)));
     return { sha256: createHash("sha256").update(data).digest("hex"), size: data.length };
@@ -149,7 +165,8 @@ const INSTRUCTIONS = {
 async function run({ id, do: name, ...members }) {
   try {
     if (!Object.hasOwn(INSTRUCTIONS, name)) return report({ id, unsupported: `the client has no \`${name}\`` });
-    report({ id, ok: (await INSTRUCTIONS[name](members)) ?? {} });
+    const ok = (await INSTRUCTIONS[name](members)) ?? {};
+    report(ok.unsupported ? { id, ...ok } : { id, ok });
   } catch (error) {
     if (error instanceof UnsupportedAbility) report({ id, unsupported: error.message });
     else report({ id, error: errorOf(error) });
