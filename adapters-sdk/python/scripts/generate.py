@@ -27,7 +27,7 @@ ENTRY = '''class Stored(TypedDict, total=False):
     time: str'''
 API = (
     "Agent", "Conversation", "Decided", "EntryPage", "ForkedSession", "LastingRule", "ListedSession", "Me", "SearchHit",
-    "Session", "StreamedChange", "UsedInDay",
+    "Session", "SessionPage", "StreamedChange", "UsedInDay",
 )  # fmt: skip
 SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 

@@ -12,12 +12,12 @@ from . import _retry
 from ._errors import Conflict, Invalid, NotFound, Refused, Unreachable, Unsupported, is_retried, refusal
 from ._json import Message
 from ._remote import path_of
-from ._retry import delay_of, within_limits
+from ._retry import pause_of, within_limits
 
 if TYPE_CHECKING:
     from .client import Client
 
-PAGE = 100  # sessions that are asked for at a time
+PAGE = 100  # hits of a search that are asked for at a time
 PIPE = "a connection to `trunkline serve`"
 
 
@@ -25,7 +25,7 @@ class Abilities(Protocol):
     """The calls of `Client`, which documents them."""
 
     async def agents(self, health: bool) -> list[Any]: ...
-    async def sessions(self, filters: Message, limit: int) -> list[Any]: ...
+    async def sessions(self, filters: Message) -> Any: ...
     async def conversations(self, agent: str | None, cwd: str | None, limit: int | None) -> list[Any]: ...
     async def info(self, id: str) -> Any: ...
     async def history(self, id: str, start: int | None, before: Any, limit: int) -> Any: ...
@@ -69,22 +69,17 @@ class DaemonAbilities:
                     raise Unreachable(f"{daemon.url} cannot be reached: {error}") from error
                 if isinstance(error, OSError):
                     await self._client._elsewhere(pipe)
-            await asyncio.sleep(delay_of(tries))
+                pause = pause_of(tries, error)
+            await asyncio.sleep(pause)
 
     async def agents(self, health: bool) -> list[Any]:
         agents = _list(await self.ask("GET", "/v1/agents"), "agents")
         return agents if health else [{name: each[name] for name in each if name != "health"} for each in agents]
 
-    async def sessions(self, filters: Message, limit: int) -> list[Any]:
-        found: list[Any] = []
-        query = {name: str(value).lower() if value is True else value for name, value in filters.items()}
-        while True:
-            asked = urlencode({**query, "limit": min(limit - len(found), PAGE)})
-            page = await self.ask("GET", f"/v1/sessions?{asked}")
-            found += _list(page, "sessions")
-            if not (cursor := page.get("next")) or len(found) >= limit:
-                return found[:limit]
-            query["cursor"] = cursor
+    async def sessions(self, filters: Message) -> Any:
+        query = {name: "true" if value is True else value for name, value in filters.items()}
+        page = await self.ask("GET", f"/v1/sessions?{urlencode(query)}")
+        return {**page, "sessions": _list(page, "sessions"), "next": page.get("next") or None}
 
     async def conversations(self, agent: str | None, cwd: str | None, limit: int | None) -> list[Any]:
         if agent is None:
@@ -148,19 +143,15 @@ class PipeAbilities:
     async def agents(self, health: bool) -> list[Any]:
         return _list(await self._client._reply({"type": "agents.list", "session_id": "", "health": health}), "agents")
 
-    async def sessions(self, filters: Message, limit: int) -> list[Any]:
-        found: list[Any] = []
-        agent = {"agent_id": filters["agent"]} if "agent" in filters else {}
-        asked = {name: value for name, value in filters.items() if name != "agent"} | agent
-        while True:
-            message = {"type": "sessions.list", "session_id": "", "extensions": ["journal"], **asked}
-            page = await self._client._reply({**message, "limit": min(limit - len(found), PAGE)})
-            if error := page.get("error"):
-                raise Invalid(422, str(error))
-            found += [{**each, "id": each["session_id"], "agent": each["agent_id"]} for each in page.get("sessions") or ()]
-            if not (cursor := page.get("next")) or len(found) >= limit:
-                return found[:limit]
-            asked["cursor"] = cursor
+    async def sessions(self, filters: Message) -> Any:
+        asked = {("agent_id" if name == "agent" else name): value for name, value in filters.items()}
+        message = {"type": "sessions.list", "session_id": "", "extensions": ["journal"], **asked}
+        page = await self._client._reply(message)
+        if error := page.get("error"):
+            raise Invalid(422, str(error))
+        found = [{**each, "id": each["session_id"], "agent": each["agent_id"]} for each in _list(page, "sessions")]
+        missing = {"missing": page["missing"]} if page.get("missing") else {}
+        return {"sessions": found, "next": page.get("next") or None, **missing}
 
     async def conversations(self, agent: str | None, cwd: str | None, limit: int | None) -> list[Any]:
         asked = {"agent_id": agent, "cwd": cwd, "limit": limit}
@@ -173,7 +164,7 @@ class PipeAbilities:
         return [{**each, "id": each["native_session_id"], "agent": each.get("agent_id") or agent or ""} for each in entries]
 
     async def _row(self, id: str) -> Message:
-        if not (rows := await self.sessions({"id": id}, 1)):
+        if not (rows := (await self.sessions({"id": id}))["sessions"]):
             raise NotFound(404, "the journal has no session of this id")
         row: Message = rows[0]
         return row
@@ -187,7 +178,7 @@ class PipeAbilities:
             return info
         async with self._client._visit(id, observe=True) as session:
             turns = session.turns
-            info |= {"last_seq": max(session.last, info["last_seq"]), "epoch": session._epoch or 0}
+            info |= {"last_seq": max(session.last, info["last_seq"]), "epoch": session.epoch or 0}
             return info | {"queued": turns[1:], "requests": session.requests, **({"turn_id": turns[0]} if turns else {})}
 
     async def history(self, id: str, start: int | None, before: Any, limit: int) -> Any:

@@ -19,7 +19,7 @@ from .types import InputRequest, PermissionRequest, TurnComplete
 if TYPE_CHECKING:
     from .api import (
         Agent, Conversation, Decided, EntryPage, ForkedSession, LastingRule, ListedSession, Me, SearchHit, Session,
-        StreamedChange, UsedInDay,
+        SessionPage, StreamedChange, UsedInDay,
     )  # fmt: skip
     from .client import Changes
 
@@ -110,6 +110,7 @@ class BlockingClient:
         question: Question | None = None,
         failed: Failed | None = None,
         after: int | Literal["end"] = 0,
+        epoch: int | None = None,
         observe: bool = False,
         entries: bool = False,
         conversation: str | None = None,
@@ -124,6 +125,7 @@ class BlockingClient:
             question=self._on_a_thread(question),
             failed=failed,
             after=after,
+            epoch=epoch,
             observe=observe,
             entries=entries,
             conversation=conversation,
@@ -139,7 +141,13 @@ class BlockingClient:
         """Lists sessions, as `Client.sessions` does."""
         return self._call(self._client.sessions(**filters))
 
-    def conversations(self, agent: str | None = None, *, cwd: str | None = None, limit: int | None = None) -> list[Conversation]:
+    def sessions_page(self, *, cursor: str | None = None, **filters: Unpack[Filters]) -> SessionPage:
+        """Returns a page of the list of sessions, as `Client.sessions_page` does."""
+        return self._call(self._client.sessions_page(cursor=cursor, **filters))
+
+    def conversations(
+        self, agent: str | None = None, *, cwd: str | None = None, limit: int | None = None
+    ) -> list[Conversation]:
         """Lists what an agent itself keeps, as `Client.conversations` does."""
         return self._call(self._client.conversations(agent, cwd=cwd, limit=limit))
 
@@ -284,6 +292,11 @@ class BlockingSession:
     def last(self) -> int:
         """The number of the last entry that was taken; 0 for none."""
         return self._session.last
+
+    @property
+    def epoch(self) -> int | None:
+        """The `epoch` of the entry `last`."""
+        return self._session.epoch
 
     @property
     def turns(self) -> list[str]:

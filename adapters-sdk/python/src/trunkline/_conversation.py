@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from . import _files, _retry
 from ._errors import (
-    CATEGORIES, CLOSED, REASONS, Conflict, ProtocolMismatch, RequestDecision, SessionEnded, Unreachable, refusal,
+    CATEGORIES, CLOSED, REASONS, Conflict, ProtocolMismatch, RequestDecision, SessionEnded, TrunklineError, Unreachable,
+    refusal,
 )  # fmt: skip
 from ._inbox import Inbox
 from ._json import Message, encode
@@ -42,7 +43,6 @@ Ask = (
 Failed = Callable[[Exception], object]
 AGREED = {"protocol": 1, "extensions": ["turns", "events", "usage", "control", "options", "questions", "resume", "journal"]}
 MAX_OPEN_TURNS = 4096  # inputs of a session without an end
-LEAVING = 6  # tries in which a daemon learns that a client has left
 SAME_ADDRESS = 4  # refusals in a row after which another address is tried
 REFUSALS_COUNT = 60.0  # seconds without a refusal, after which those before do not count
 log = logging.getLogger("trunkline.client")
@@ -161,12 +161,13 @@ class ClientSession:
 
     def __init__(
         self, client: Client, id: str, options: Message, permission: Decide | None, question: Ask | None, observe: bool,
-        entries: bool, attach: bool, last: int, failed: Failed | None,
+        entries: bool, attach: bool, last: int, epoch: int | None, failed: Failed | None,
     ) -> None:  # fmt: skip
         self._client, self.id, self._options, self._observe = client, id, options, observe
         self._permission, self._question, self._failed = permission, question, failed
         self.last = last
-        self._epoch: Any = None
+        self.epoch = epoch
+        """The `epoch` of the entry `last`. A host whose journal has another entry there refuses it."""
         self._attaches, self._starts = attach, False
         self._inbox = Inbox() if entries else None
         self._turns: dict[str, ClientTurn] = {}
@@ -257,7 +258,9 @@ class ClientSession:
         """Returns the state of the session."""
         return await self._client.info(self.id)
 
-    async def history(self, *, start: int | None = None, before: int | Literal["end"] | None = None, limit: int = 100) -> EntryPage:
+    async def history(
+        self, *, start: int | None = None, before: int | Literal["end"] | None = None, limit: int = 100
+    ) -> EntryPage:
         """Returns a page of entries, as `Client.history` does."""
         return await self._client.history(self.id, start=start, before=before, limit=limit)
 
@@ -277,19 +280,12 @@ class ClientSession:
         """Leaves the session, and removes all that is kept of it. Raises Conflict while a turn or another client uses it."""
         await self._client._abilities_for("removal of sessions")
         await self.leave()
-        for tries in range(LEAVING):
-            try:
-                return await self._client.remove(self.id)
-            except Conflict:  # the daemon may not know yet that this client has left
-                if tries == LEAVING - 1:
-                    raise
-            await asyncio.sleep(_retry.delay_of(tries))
+        await self._client.remove(self.id)
 
     async def leave(self) -> None:
         """Leaves the session, which goes on. It can be opened again behind `last`."""
-        self._client._forget(self)
+        self._end(SessionEnded("the client left the session"), clean=True, detaches=False)
         await self._client._write({"type": "session.detach", "session_id": self.id})
-        self._end(SessionEnded("the client left the session"), clean=True)
 
     async def close(self) -> None:
         """Ends the session for all. Returns when it has ended. Cancelling may leave it closed."""
@@ -321,7 +317,7 @@ class ClientSession:
         if not self._attaches and self.last == 0:
             return await self._client._write({"type": "session.start", **head, **self._options})
         role = "observe" if self._observe else "control"
-        epoch = {"epoch": self._epoch} if self._epoch is not None else {}
+        epoch = {"epoch": self.epoch} if self.epoch is not None else {}
         await self._client._write({"type": "session.attach", **head, "after": self.last, "role": role, **epoch})
 
     async def _say(self, message: Message) -> None:
@@ -497,11 +493,11 @@ class ClientSession:
             return  # another request may have its id
         try:
             await self._client._answer(self.id, request_id, answer)
-        except Conflict:
-            pass  # another answer was first: its entry has it
         except SessionEnded:
             pass
         except Exception as error:
+            if isinstance(error, TrunklineError):
+                error.request_id = request_id
             self._report(error)
 
     def _settled(self, message: Message) -> None:
@@ -533,7 +529,7 @@ class ClientSession:
                 self._there = -1
                 self._client._spawn(self._enter())
             return
-        self.last, self._epoch, self._refusals = seq, message.get("epoch"), 0
+        self.last, self.epoch, self._refusals = seq, message.get("epoch"), 0
         turn_id, message_id = message.get("turn_id") or "", message.get("message_id") or ""
         if kind == "turn.begin":
             self._open_turns[turn_id] = None
@@ -592,7 +588,9 @@ class ClientSession:
             why = message.get("message") or reason or "refused"
             error = refusal(REASONS.get(reason or "", 403), why)
             if error.status == 503:
-                return self._unserved(why)
+                if isinstance(after := message.get("retry_after"), float):  # over HTTP
+                    error.retry_after = after
+                return self._unserved(why, error)
             self._end(SessionEnded(why, error))
         elif kind == FAILED and isinstance(failure := message.get("error"), Exception):
             self._end(SessionEnded(str(failure), failure))
@@ -630,7 +628,7 @@ class ClientSession:
             return self._end(SessionEnded("the session is closed"), clean=True)
         self._settle()
 
-    def _unserved(self, why: str) -> None:
+    def _unserved(self, why: str, error: Exception) -> None:
         """Attaches again in a while, as often as a connection is tried: its host has ended, and another will have it."""
         if self._later:
             return
@@ -644,11 +642,11 @@ class ClientSession:
             why = f"the session cannot be reached: {why}"
             return self._end(SessionEnded(why, Unreachable(why)))
         self._later = later = object()
-        self._client._spawn(self._enter_later(later))
+        self._client._spawn(self._enter_later(later, error))
 
-    async def _enter_later(self, later: object) -> None:
+    async def _enter_later(self, later: object, error: Exception) -> None:
         pipe = self._client._pipe
-        await asyncio.sleep(_retry.delay_of(self._refusals))
+        await asyncio.sleep(_retry.pause_of(self._refusals, error))
         if self._over.done() or self._later is not later:
             return  # it has come on another connection
         if self._refusals % SAME_ADDRESS or not await self._client._elsewhere(pipe):
@@ -702,11 +700,13 @@ class ClientSession:
         if self._inbox and type(message.get("seq")) is int:
             await self._inbox.put(message)
 
-    def _end(self, why: SessionEnded, clean: bool = False) -> None:
+    def _end(self, why: SessionEnded, clean: bool = False, detaches: bool = True) -> None:
         if self._over.done():
             return
         self._live = False
         self._over.set_result(why)
+        if clean and detaches:  # a session that this client still has cannot be removed
+            self._client._spawn(self._client._write({"type": "session.detach", "session_id": self.id}))
         if not self._ready.done():
             self._ready.set_exception(why.cause or why)
             self._ready.exception()  # `open` raises it, if it still waits

@@ -30,6 +30,9 @@ CATEGORIES = {"permission_denied": 403, "protocol": 422, "busy": 429}
 class TrunklineError(Exception):
     """Base of all errors of the client."""
 
+    request_id: str | None = None
+    """The request whose answer failed, for the errors that `failed` of `Client.open` gets."""
+
     @property
     def is_permanent(self) -> bool:
         """Whether a later try fails as well."""
@@ -104,7 +107,7 @@ def refusal(status: int, detail: str, category: str | None = None, retry_after: 
 
 
 def is_retried(error: BaseException) -> bool:
-    """Returns true if the same request may succeed later: the connection broke, or the status is 408, 425, 429 or from 500 on, but not 501."""
+    """Returns true if a later try may succeed: the connection broke, or the status is 408, 425, 429, or 5xx but not 501."""
     if isinstance(error, Refused):
         return error.status in (408, 425, 429) or error.status >= 500 and error.status != 501
     return isinstance(error, OSError) and not isinstance(error, TooLarge)

@@ -21,7 +21,8 @@ MAX_JSON = 8 * 1024 * 1024  # bytes of an answer in JSON; a page of history has 
 MAX_PROBLEM = 64 * 1024  # bytes of an error's answer
 PIECE = 64 * 1024
 NONE: Mapping[str, str] = {}
-ANSWERS = 60.0  # seconds for an answer, or between two pieces of one: a stream sends a heartbeat each 15
+ANSWERS = 60.0  # seconds for the head of an answer, and for a whole one in JSON
+SILENCE = 60.0  # seconds between two pieces of an answer: a stream sends a heartbeat each 15
 PROBE = b'{"type":"ping","session_id":"","nonce":"probe"}\n'
 
 
@@ -160,12 +161,12 @@ class Answer:
             problem = parse(await self.whole(MAX_PROBLEM)) or {}
         except OSError:
             problem = {}
-        detail, category, after = problem.get("detail"), problem.get("category"), self.headers.get("retry-after", "")
+        detail, category = problem.get("detail"), problem.get("category")
         return refusal(
             self.status,
             detail if isinstance(detail, str) else f"status {self.status}",
             category if isinstance(category, str) else None,
-            float(after) if after.isdecimal() and len(after) < 7 else None,
+            seconds_of(self.headers.get("retry-after")),
         )
 
     async def whole(self, most: int) -> bytes:
@@ -193,7 +194,7 @@ class Answer:
 
     async def _exactly(self, left: int) -> AsyncIterator[bytes]:
         while left > 0:
-            async with asyncio.timeout(ANSWERS):
+            async with asyncio.timeout(SILENCE):
                 piece = await self._reader.read(min(left, PIECE))
             if not piece:
                 raise BadAnswer("an answer ended early")
@@ -202,7 +203,7 @@ class Answer:
 
     async def _until(self, end: bytes, part: str) -> bytes:
         try:
-            async with asyncio.timeout(ANSWERS):
+            async with asyncio.timeout(SILENCE if self.status else ANSWERS):
                 return (await self._reader.readuntil(end))[: -len(end)]
         except asyncio.IncompleteReadError as error:
             raise BadAnswer("an answer ended early") from error
@@ -218,6 +219,11 @@ def parse_answer(text: bytes) -> Message:
     if (found := parse(text)) is None:
         raise BadAnswer("an answer is no object of JSON")
     return found
+
+
+def seconds_of(after: str | None) -> float | None:
+    """Returns the seconds of a Retry-After; None for a date, which the daemon does not send."""
+    return float(after) if after and after.isdecimal() and len(after) < 7 else None
 
 
 def _number(text: bytes, base: int) -> int:

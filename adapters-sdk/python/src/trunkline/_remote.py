@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from ._errors import BadAnswer, ProtocolMismatch, Refused, TooLarge, TokenRefused, Unavailable, is_retried, refusal
 from ._frames import Lines
-from ._http import PIECE, Daemon
+from ._http import PIECE, Daemon, seconds_of
 from ._inbox import Inbox
 from ._json import Message, encode, parse
 from ._pipes import MAX_ENTRY, MAX_FILE
@@ -102,6 +102,8 @@ class Events:
                 earlier.cancel()
         if kind == "session.attach":
             told = await daemon.ask("GET", path)
+            if isinstance(told.get("last_seq"), int) and message["after"] > told["last_seq"]:
+                raise refusal(409, f"the session has {told['last_seq']} entries, and {message['after']} were claimed")
             await self._ahead.put({**told, "type": "session.attached", "session_id": message["session_id"]})
             self._tasks[message["session_id"]] = asyncio.create_task(self._listen(message))
         elif kind == "user.input":
@@ -141,13 +143,13 @@ class Events:
                 answer.close()
         except (TokenRefused, TimeoutError):  # the token is checked on the next connection; the daemon is silent
             return self._ahead.end()
-        except (Refused, OSError) as refused:
-            error = refused
+        except (Refused, OSError) as broken:
+            error = broken
         if error is not None and not is_retried(error):
             return await self._ahead.put({"type": FAILED, "session_id": attach["session_id"], "error": error})
         if not is_over:
-            detail = error.detail if isinstance(error, Refused) else "its events have ended"
-            await self._ahead.put(_refusal(attach, refusal(503, detail)) or {})
+            refused = error if isinstance(error, Refused) else refusal(503, "its events have ended")
+            await self._ahead.put(_refusal(attach, refused) or {})
 
 
 class Socket(Events):
@@ -185,7 +187,8 @@ class Socket(Events):
             status = error.response.status_code
             if status >= 500:
                 raise ConnectionError(f"the daemon answers {status}") from error
-            raise refusal(status, "no WebSocket for this token") from error
+            after = seconds_of(error.response.headers.get("retry-after"))
+            raise refusal(status, "no WebSocket for this token", None, after) from error
         except InvalidHandshake as error:
             raise ConnectionError(str(error)) from error
         self._tasks["of the socket"] = asyncio.create_task(self._pump())
@@ -290,7 +293,8 @@ def _refusal(message: Message, refused: Refused) -> Message | None:
     error = {"category": refused.category or "other", "message": refused.detail}
     if is_retried(refused) and not (kind == "user.input" and refused.status == 429):
         # The session is not served now: what has no answer is sent again.
-        return {**told, "type": "session.refused", "reason": "unavailable", "message": refused.detail}
+        again = {"reason": "unavailable", "message": refused.detail, "retry_after": refused.retry_after}
+        return {**told, "type": "session.refused", **again}
     if kind == "session.attach":
         return {**told, "type": FAILED, "error": refused}
     if kind == "user.input" and message.get("mode") == "steer":

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from ._errors import RateLimited
+from ._errors import RateLimited, Refused
 
 T = TypeVar("T")
 FIRST_DELAY, LAST_DELAY = 0.05, 2.0  # seconds between two tries, doubling, with jitter
@@ -33,6 +33,12 @@ class ConnectionState:
 def delay_of(tries: int) -> float:
     """Returns the seconds before a try: doubling, bounded, with jitter."""
     return float(min(FIRST_DELAY * 2.0 ** min(tries, 30), LAST_DELAY)) * random.uniform(0.5, 1)
+
+
+def pause_of(tries: int, error: BaseException | None) -> float:
+    """Returns the seconds before a try after a failure: at least its Retry-After."""
+    after = error.retry_after if isinstance(error, Refused) else None
+    return max(delay_of(tries), min(after or 0.0, MAX_RETRY_AFTER))
 
 
 async def within_limits(ask: Callable[[], Awaitable[T]]) -> T:

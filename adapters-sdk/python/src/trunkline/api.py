@@ -261,6 +261,14 @@ class SessionOverview(TypedDict):
     turn_id: NotRequired[TurnId]
 
 
+class SessionPage(TypedDict):
+    """Page of the sessions of one host, or of all."""
+
+    next: str | None
+    sessions: list[ListedSession]
+    missing: NotRequired[list[str]]
+
+
 class SnapshotChange(TypedDict):
     """An event of type `snapshot`."""
 

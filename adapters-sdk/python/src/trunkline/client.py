@@ -35,9 +35,9 @@ from ._http import Daemon
 from ._json import Message, parse
 from ._pipes import CommandLines, Pipe, dial_socket, start
 from ._remote import STREAM, Events, Socket, events_of
-from ._retry import ConnectionState, delay_of, within_limits
+from ._retry import ConnectionState, delay_of, pause_of, within_limits
 from .api import (
-    Agent, Conversation, Decided, EntryPage, ForkedSession, LastingRule, ListedSession, Me, SearchHit, Session,
+    Agent, Conversation, Decided, EntryPage, ForkedSession, LastingRule, ListedSession, Me, SearchHit, Session, SessionPage,
     StreamedChange, UsedInDay,
 )  # fmt: skip
 
@@ -73,6 +73,7 @@ __all__ = [
     "Unsupported",
 ]
 ANSWERS = 10.0  # seconds in which an address answers; then the next one is tried
+PAGE = 100  # sessions that are asked for at a time
 STEADY = 10.0  # seconds after which a connection that breaks does not count as one in a row
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 
@@ -170,6 +171,7 @@ class Client:
         question: Ask | None = None,
         failed: Failed | None = None,
         after: int | Literal["end"] = 0,
+        epoch: int | None = None,
         observe: bool = False,
         entries: bool = False,
         conversation: str | None = None,
@@ -185,6 +187,7 @@ class Client:
           are cancelled when another client answers. A request that came before `after` is not asked again.
         - `failed` gets each error that belongs to no call, such as the refusal of a callback's answer.
         - `observe`: the client only receives.
+        - `epoch` of the entry `after`: a host whose journal has another entry there refuses it.
         - `entries`: all entries of the session can be iterated.
         - `conversation` is the id of one of `conversations`, which the new session continues.
         - `options` are members of `session.start`, for a new session.
@@ -206,7 +209,7 @@ class Client:
         attaches = session_id is not None
         session = ClientSession(
             self, session_id or str(uuid.uuid4()), options, permission, question, observe, entries, attaches,
-            cast(int, after), failed,
+            cast(int, after), epoch, failed,
         )  # fmt: skip
         self._sessions[session.id] = session
         try:
@@ -233,7 +236,8 @@ class Client:
             except (OSError, Refused) as error:
                 if tries == _retry.TRIES or not is_retried(error):
                     raise
-            await asyncio.sleep(delay_of(tries))
+                pause = pause_of(tries, error)
+            await asyncio.sleep(pause)
 
     # Calls for any session, open here or not.
 
@@ -252,9 +256,36 @@ class Client:
         limit: int = 1000,
     ) -> list[ListedSession]:
         """Lists sessions, the last active first, at most `limit` of them. `text` is part of the title or id."""
-        filters = {"agent": agent, "state": state, "text": text, "cwd": cwd, "archived": archived or None}
+        found: list[ListedSession] = []
+        cursor: str | None = None
+        while len(found) < limit:
+            most = min(limit - len(found), PAGE)
+            page = await self.sessions_page(
+                agent=agent, state=state, text=text, cwd=cwd, archived=archived, limit=most, cursor=cursor
+            )
+            found += page["sessions"]
+            if (cursor := page["next"]) is None:
+                break
+        return found[:limit]
+
+    async def sessions_page(
+        self,
+        *,
+        agent: str | None = None,
+        state: Literal["idle", "running", "detached", "closed"] | None = None,
+        text: str | None = None,
+        cwd: str | None = None,
+        archived: bool = False,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> SessionPage:
+        """Returns a page of the list of sessions. `next` is the `cursor` of the following page, or None."""
+        filters = {
+            "agent": agent, "state": state, "text": text, "cwd": cwd, "archived": archived or None, "limit": limit,
+            "cursor": cursor,
+        }  # fmt: skip
         given = {name: value for name, value in filters.items() if value is not None}
-        return await (await self._abilities()).sessions(given, limit)
+        return cast(SessionPage, await (await self._abilities()).sessions(given))
 
     async def conversations(
         self, agent: str | None = None, *, cwd: str | None = None, limit: int | None = None
@@ -533,7 +564,7 @@ class Client:
                 self._broken = ConnectionError(f"the command ended with status {status}" + (f": {output}" if output else ""))
 
     async def _run(self) -> None:
-        tries, end = 0, SessionEnded("the client was left")
+        tries, too_large, end = 0, 0, SessionEnded("the client was left")
         try:
             while tries < _retry.TRIES:
                 if self._pipe:
@@ -541,24 +572,30 @@ class Client:
                     try:
                         while message := await self._pipe.read():
                             if await self._hear(message):
-                                tries = 0
-                    except TooLarge:
-                        raise
+                                tries = too_large = 0
+                    except TooLarge as error:  # once it may be an accident; again it is not
+                        too_large += 1
+                        if too_large == 2:
+                            raise
+                        self._broken = error
                     except OSError as error:
                         self._broken = error
                     if asyncio.get_running_loop().time() > steady:
                         tries = 0
                     await self._hang_up()
                 tries += 1
-                delay = delay_of(tries)
+                delay = pause_of(tries, self._broken)
                 self._notify(ConnectionState("reconnecting", tries, delay, self._broken))
                 await asyncio.sleep(delay)
                 try:
                     await self._dial()
                     self._spawn(self._enter())
-                except OSError as error:
+                except (OSError, Refused) as error:
+                    if not is_retried(error):
+                        raise
                     self._broken = error
-            why = f"{self._address or 'the command'} cannot be reached after {tries} tries: {reason_of(self._broken) if self._broken else 'it ended'}"
+            reason = reason_of(self._broken) if self._broken else "the connection ended"
+            why = f"{self._address or 'the command'} cannot be reached after {tries} tries: {reason}"
             end = SessionEnded(why, Unreachable(why))
         except (TrunklineError, ImportError) as error:
             end = SessionEnded(str(error), error)
@@ -625,6 +662,7 @@ class Changes:
         tries = 0
         while True:
             pipe = await self._client._connected()
+            broken: Exception | None = None
             try:
                 daemon = await pipe.requests()
                 if daemon is None:
@@ -644,6 +682,7 @@ class Changes:
                 if not is_retried(error) or isinstance(error, RateLimited):
                     raise
                 if tries >= _retry.TRIES:
-                    raise Unreachable(f"the stream of all sessions cannot be reached: {error}") from error
+                    raise Unreachable(f"the stream of all sessions cannot be reached: {reason_of(error)}") from error
+                broken = error
             tries += 1
-            await asyncio.sleep(delay_of(tries))
+            await asyncio.sleep(pause_of(tries, broken))
