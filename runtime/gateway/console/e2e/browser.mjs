@@ -16,7 +16,7 @@ function options() {
 export const launch = () => chromium.launch(options());
 
 /** A browser that keeps what its pages store in a folder. */
-export const launchIn = (folder) => chromium.launchPersistentContext(folder, options());
+export const launchIn = (folder, more = {}) => chromium.launchPersistentContext(folder, { ...options(), ...more });
 
 export async function daemon({ mock = false, ...options }) {
   if (mock || process.env.CONSOLE_MOCK) {
