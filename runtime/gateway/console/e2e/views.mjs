@@ -94,6 +94,19 @@ export const VIEWS = {
     await page.keyboard.press("Control+f");
     await page.locator(".find input").fill("the");
   } },
+  actions: { worlds: ["short"], hash: session("main"), ready: ".ended", act: async (page) => {
+    await page.getByRole("button", { name: "Actions" }).click();
+    await page.getByRole("menuitem", { name: "Rename" }).waitFor();
+  } },
+  files: { worlds: ["short"], hash: session("work"), ready: ".ended", act: async (page) => {
+    await page.getByRole("button", { name: "Actions" }).click();
+    await page.getByRole("menuitem", { name: "Files of the session" }).click();
+    await dialog(page);
+  } },
+  file: { worlds: ["short"], hash: session("work"), ready: ".ended", act: async (page) => {
+    await page.getByRole("button", { name: "Show timings.csv" }).first().click();
+    await page.getByLabel("Line numbers").check();
+  } },
   new: { worlds: ["empty", "short", "long"], hash: "#/sessions", ready: ".list", act: async (page) => {
     await press("n")(page);
     await dialog(page);

@@ -186,7 +186,7 @@ function Source({ text, name }: { text: string; name: string }): JSX.Element {
   const [isNumbered, number] = useState(false);
   const [shown, show] = useState(FIRST);
   const part = text.length <= shown ? text : text.slice(0, shown);
-  const numbers = useMemo(() => (isNumbered ? part.split("\n").map((_, at) => at + 1).join("\n") : ""), [part, isNumbered]);
+  const numbers = useMemo(() => (isNumbered ? part.replace(/\n$/, "").split("\n").map((_, at) => at + 1).join("\n") : ""), [part, isNumbered]);
   return (
     <>
       <label class="check">
