@@ -46,7 +46,8 @@ if (process.argv.includes("--test")) {
     charset: "utf8",
     logLevel: "warning",
   });
-  for (const name of ["index.html", "icon.svg"]) copyFileSync(`src/${name}`, `dist/${name}`);
+  await build({ entryPoints: { worker: "src/worker.ts" }, outdir: "dist", bundle: true, minify: true, format: "iife", target: "es2022", logLevel: "warning" });
+  for (const name of ["index.html", "icon.svg", "icon-maskable.svg", "manifest.webmanifest"]) copyFileSync(`src/${name}`, `dist/${name}`);
   const sizes = readdirSync("dist").map((name) => gzipSync(readFileSync(`dist/${name}`), { level: 9 }).length);
   const total = sizes.reduce((sum, size) => sum + size, 0);
   console.log(`dist: ${total} bytes compressed`);

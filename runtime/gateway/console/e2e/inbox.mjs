@@ -191,6 +191,45 @@ export const flows = {
       return `request to notification within ${took} ms`;
     },
   },
+  "installed-app": {
+    mock: true,
+    async run(it) {
+      const hash = await fresh(it, "Phone");
+      const { page, context, wrong } = await open(it, "#/sessions");
+      const cdp = await context.newCDPSession(page);
+      const { errors } = await cdp.send("Page.getAppManifest");
+      assert.deepEqual(errors, []);
+      // A context of its own has no place to install to.
+      const { installabilityErrors } = await cdp.send("Page.getInstallabilityErrors");
+      assert.deepEqual(installabilityErrors.map((each) => each.errorId).filter((id) => id !== "in-incognito"), []);
+      // A browser of a phone has notifications of a service worker only.
+      await context.grantPermissions(["notifications", "clipboard-read", "clipboard-write"]);
+      await context.addInitScript(() => {
+        const { permission } = Notification;
+        window.Notification = Object.assign(function () {
+          throw new TypeError("Illegal constructor");
+        }, { permission, requestPermission: () => Promise.resolve(permission) });
+      });
+      await page.reload();
+      await page.locator(".list li a").first().waitFor();
+      await until("one stream", () => it.place.world.followers.size === 1);
+      await say(it, hash, "ask");
+      const shown = () => page.evaluate(async () => (await (await navigator.serviceWorker.getRegistration())?.getNotifications() ?? []).map(({ title, body, data }) => ({ title, body, data })));
+      await until("a notification", async () => (await shown()).length === 1);
+      const [{ title, body, data }] = await shown();
+      assert.deepEqual([title, body], ["Phone", "needs an answer: Bash rm -r /srv/app/logs"]);
+      const [worker] = context.serviceWorkers();
+      await worker.evaluate(async () => {
+        const [notification] = await self.registration.getNotifications();
+        self.dispatchEvent(new NotificationEvent("notificationclick", { notification }));
+      });
+      await page.waitForFunction((goal) => location.hash === goal, data);
+      await page.waitForFunction(() => document.activeElement.matches("[data-request]"));
+      await page.getByRole("button", { name: "Allow", exact: true }).click();
+      await until("closed", async () => (await shown()).length === 0);
+      await clean(page, wrong);
+    },
+  },
   "one-stream-for-all-pages": {
     mock: true,
     async run(it) {

@@ -6,9 +6,10 @@ import { fileURLToPath } from "node:url";
 import { fill, run } from "./agent.mjs";
 import { World, sha256 } from "./world.mjs";
 
-const CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'";
+const CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'";
 const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
-const TYPES = { html: "text/html; charset=utf-8", js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8", svg: "image/svg+xml" };
+const TYPES = { html: "text/html; charset=utf-8", js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8", svg: "image/svg+xml", webmanifest: "application/manifest+json" };
+const ASSETS = ["/app.js", "/app.css", "/worker.js", "/icon.svg", "/icon-maskable.svg", "/manifest.webmanifest"];
 
 export function start({ port = 0, pace = 30, world = new World(), quiet = true } = {}) {
   const open = new Set();
@@ -64,7 +65,7 @@ async function handle(world, request, response, pace, open) {
   const [, , area, id, part, sub] = url.pathname.split("/").map(decodeURIComponent);
   const method = request.method;
   if (method === "GET" && url.pathname === "/") return page(response, "index.html");
-  if (method === "GET" && ["/app.js", "/app.css", "/icon.svg"].includes(url.pathname)) return page(response, url.pathname.slice(1));
+  if (method === "GET" && ASSETS.includes(url.pathname)) return page(response, url.pathname.slice(1));
   if (method === "POST" && url.pathname === "/open") return page(response, "index.html", "a-code");
   // For the one who works on the console, not of the contract.
   if (method === "POST" && url.pathname === "/mock/restart") {

@@ -18,11 +18,13 @@ use crate::http::{
 const PAGE: &str = include_str!("../../console/dist/index.html");
 const HEAD: &str = "</head>";
 const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const SVG: &str = "image/svg+xml";
 
 /// No script but its own, nothing of another site, no markup from text.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
-                      connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; \
-                      require-trusted-types-for 'script'";
+                      connect-src 'self'; manifest-src 'self'; base-uri 'none'; \
+                      form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'";
 
 const POLICY_HEADER: (HeaderName, HeaderValue) = (
     header::CONTENT_SECURITY_POLICY,
@@ -74,30 +76,27 @@ impl ConsoleAsset {
     }
 }
 
-/// Defines an asset that is compressed when it is first used.
-macro_rules! asset {
-    ($name:ident, $kind:expr, $text:expr) => {
-        pub(crate) static $name: LazyLock<ConsoleAsset> =
-            LazyLock::new(|| ConsoleAsset::new($kind, $text));
+/// Lists the assets by their paths. Each is compressed when it is first used.
+macro_rules! assets {
+    ($($path:literal, $kind:expr, $file:literal;)*) => {
+        pub(crate) static ASSETS: [(&str, LazyLock<ConsoleAsset>); 7] = [$((
+            $path,
+            LazyLock::new(|| {
+                ConsoleAsset::new($kind, include_str!(concat!("../../console/dist/", $file)))
+            }),
+        )),*];
     };
 }
 
-asset!(INDEX, HTML, PAGE);
-asset!(
-    SCRIPT,
-    "text/javascript; charset=utf-8",
-    include_str!("../../console/dist/app.js")
-);
-asset!(
-    STYLE,
-    "text/css; charset=utf-8",
-    include_str!("../../console/dist/app.css")
-);
-asset!(
-    ICON,
-    "image/svg+xml",
-    include_str!("../../console/dist/icon.svg")
-);
+assets! {
+    "/", HTML, "index.html";
+    "/app.js", SCRIPT, "app.js";
+    "/app.css", "text/css; charset=utf-8", "app.css";
+    "/icon.svg", SVG, "icon.svg";
+    "/icon-maskable.svg", SVG, "icon-maskable.svg";
+    "/manifest.webmanifest", "application/manifest+json", "manifest.webmanifest";
+    "/worker.js", SCRIPT, "worker.js";
+}
 
 /// Returns the page with a value for its script: `code` pairs the browser, `why` is a refusal.
 pub(crate) fn page_with(name: &str, value: &str) -> Response {

@@ -18,7 +18,7 @@ mod socket;
 mod tokens;
 
 use std::{
-    sync::{Arc, LazyLock},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -467,15 +467,12 @@ pub(crate) fn api_routes() -> Vec<Routes> {
 
 /// Returns the files of the console, which the API does not describe.
 fn console_routes() -> Router<Arc<Shared>> {
-    let file = |asset: &'static LazyLock<console::ConsoleAsset>| {
-        let respond = move |headers: HeaderMap| async move { asset.respond(&headers) };
-        on(MethodFilter::GET, respond)
-    };
-    Router::new()
-        .route("/", file(&console::INDEX))
-        .route("/app.js", file(&console::SCRIPT))
-        .route("/app.css", file(&console::STYLE))
-        .route("/icon.svg", file(&console::ICON))
+    console::ASSETS
+        .iter()
+        .fold(Router::new(), |router, (path, asset)| {
+            let respond = move |headers: HeaderMap| async move { asset.respond(&headers) };
+            router.route(path, on(MethodFilter::GET, respond))
+        })
 }
 
 /// Counts a request by its route; paths are too many for a metric.

@@ -436,6 +436,8 @@ fn answers_are_compressed_and_have_tags_unless_they_have_a_secret() {
         ("/app.js", false),
         ("/app.css", false),
         ("/icon.svg", false),
+        ("/manifest.webmanifest", false),
+        ("/worker.js", false),
         ("/openapi.json", true),
         (&history, true),
     ] {

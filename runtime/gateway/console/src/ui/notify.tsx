@@ -57,8 +57,9 @@ export function browserPort(api: Api, overview: SessionOverview, scope: string):
     },
     isOpen: (session, request) => overview.get(session)?.requests.has(request) === true,
     show: (title, body, tag, hash) => {
+      const options = { body, tag: `trunkline ${tag}`, icon: "/icon.svg" };
       try {
-        const shown = new Notification(title, { body, tag: `trunkline ${tag}`, icon: "/icon.svg" });
+        const shown = new Notification(title, options);
         shown.onclick = () => {
           window.focus();
           location.hash = hash;
@@ -66,9 +67,44 @@ export function browserPort(api: Api, overview: SessionOverview, scope: string):
         };
         return shown;
       } catch {
-        // Some browsers of phones have notifications of service workers only.
-        return undefined;
+        return byWorker(title, { ...options, data: hash });
       }
+    },
+  };
+}
+
+// Any page of the browser may be the one that a click leads to.
+globalThis.navigator?.serviceWorker?.addEventListener("message", (event: MessageEvent<{ open?: unknown }>) => {
+  const hash = event.data.open;
+  if (typeof hash === "string" && /^#\/(inbox|sessions)/.test(hash)) location.hash = hash;
+});
+
+let worker: Promise<ServiceWorkerRegistration> | undefined;
+
+/** Returns the service worker, which is installed when it is first needed. */
+function registered(): Promise<ServiceWorkerRegistration> {
+  worker ??= (async () => {
+    const { serviceWorker } = navigator;
+    const path = "/worker.js";
+    const policy = (globalThis as unknown as { trustedTypes?: { createPolicy(name: string, rules: object): { createScriptURL(url: string): string } } }).trustedTypes;
+    // The policy of the page takes no address of a script as text.
+    await serviceWorker.register(policy?.createPolicy("worker", { createScriptURL: () => path }).createScriptURL(path) ?? path);
+    return serviceWorker.ready;
+  })();
+  return worker;
+}
+
+/** Notifies by the service worker: browsers of phones know no other way. */
+function byWorker(title: string, options: NotificationOptions): { close(): void } {
+  const shown = registered().then((registration) => registration.showNotification(title, options));
+  shown.catch(() => undefined);
+  return {
+    close: () => {
+      const close = async (): Promise<void> => {
+        await shown;
+        for (const each of await (await registered()).getNotifications({ tag: options.tag ?? "" })) each.close();
+      };
+      void close().catch(() => undefined);
     },
   };
 }

@@ -1,0 +1,1 @@
+"use strict";(()=>{var{clients:e}=globalThis;addEventListener("notificationclick",i=>{let{notification:o,waitUntil:a}=i;o.close();let t=String(o.data),s=async()=>{let[n]=await e.matchAll({type:"window",includeUncontrolled:!0});if(!n)return void await e.openWindow(`/${t}`);await n.focus().catch(()=>{}),n.postMessage({open:t})};a.call(i,s())});})();
