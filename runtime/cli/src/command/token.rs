@@ -165,9 +165,10 @@ impl New {
 /// Revokes a token, and names the tokens that it created.
 fn revoke(tokens: &TokenFile, id: &str, keep_tokens: bool) -> CommandResult {
     let known = tokens.read().map_err(wrong)?;
-    let revoked = match keep_tokens {
-        true => tokens.revoke_alone(id),
-        false => tokens.revoke(id),
+    let revoked = if keep_tokens {
+        tokens.revoke_alone(id)
+    } else {
+        tokens.revoke(id)
     };
     revoked.map_err(wrong)?;
     let made: Vec<_> = known

@@ -402,9 +402,10 @@ pub(super) async fn revoke(
         ));
     }
     blocking(move || {
-        let revoked = match how.keep_tokens {
-            true => shared.tokens.revoke_alone(&id),
-            false => shared.tokens.revoke(&id),
+        let revoked = if how.keep_tokens {
+            shared.tokens.revoke_alone(&id)
+        } else {
+            shared.tokens.revoke(&id)
         };
         // Its streams end at once.
         shared.known_tokens.refresh();
