@@ -1,11 +1,13 @@
 // Ways into the page: a file, a code, a token; and what lasts of them.
 import assert from "node:assert/strict";
-import { statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
+import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fresh } from "./basic.mjs";
 import { launchIn } from "./browser.mjs";
 import { ends, send, until, useDist } from "./steps.mjs";
 
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const AGENT = "Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Mobile Safari/537.36";
 
 const shown = (page) => page.getByRole("navigation", { name: "Sessions" }).waitFor();
@@ -173,7 +175,7 @@ export const flows = {
       await code(phone).getByLabel("Name of this browser").fill("Ann's phone");
       await pair();
       assert.equal((await decide(place, right.id, true)).name, "Ann's phone");
-      await phone.locator(".list").waitFor();
+      await phone.locator(".list").waitFor({ state: "attached" });
       assert.ok(!asked.some((url) => url.includes(right.code) || url.includes("tlk_")), "no secret is in an address");
       assert.match(place.said("token", "list"), /Ann's phone/);
       // Its stream runs until the other browser revokes it, as an administrator.
@@ -202,6 +204,66 @@ export const flows = {
       await page.reload();
       await code(page).waitFor();
       assert.equal((await place.ask("GET", "/v1/browsers")).browsers.length, 0);
+    },
+  },
+  "sign-in-without-keys": {
+    mock: true,
+    async run({ browser, place }) {
+      // As over plain HTTP from another machine.
+      const context = await browser.newContext();
+      await context.addInitScript(() => Object.defineProperty(window, "isSecureContext", { value: false }));
+      const page = await context.newPage();
+      await page.goto(`${place.url}/#/pair/K7QM-3XTB`);
+      await page.getByText("This browser cannot be paired here").waitFor();
+      assert.equal(await code(page).count(), 0);
+      assert.equal(await page.getByLabel("Pair this browser, with").count(), 0);
+      await page.fill("input[name=token]", place.token);
+      await page.keyboard.press("Enter");
+      await shown(page);
+      assert.deepEqual(await page.evaluate(() => indexedDB.databases()), []);
+    },
+  },
+  "axe-of-pairing": {
+    mock: true,
+    async run({ browser, place }) {
+      place.world.browsers = [
+        { id: "0a1b2c3d", name: "Chrome on Linux", is_this: true, scope: "control", may_approve: true, address: "127.0.0.1", created: 1_790_000_000, used: 1_790_000_000, expires: null, tokens: [] },
+        { id: "1a1b2c3d", name: "Ann's phone", is_this: false, scope: "control", may_approve: true, address: "192.0.2.7", created: 1_790_000_000, used: 1_790_000_000, expires: null, tokens: [{ id: "2a1b2c3d", name: "ci", scope: "observe" }] },
+      ];
+      const found = [];
+      for (const [colorScheme, width] of [["light", 360], ["dark", 1280]]) {
+        const context = await browser.newContext({ colorScheme, viewport: { width, height: 780 }, bypassCSP: true });
+        const page = await context.newPage();
+        const look = async (what) => {
+          await page.evaluate(AXE);
+          const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+          found.push(...violations.filter((each) => ["serious", "critical"].includes(each.impact)).map((each) => `${colorScheme} ${what}: ${each.id} ${each.nodes[0].html.slice(0, 160)}`));
+          const [inner, outer] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+          assert.ok(inner <= outer, `${what} is wider than the screen`);
+        };
+        await page.goto(`${place.url}/#/pair/K7QM-3XTB`);
+        await page.getByText("Use a token").click();
+        await look("sign-in");
+        // By keys alone.
+        await code(page).getByLabel("Code").press("Enter");
+        await page.locator(".list").waitFor({ state: "attached" });
+        await page.goto(`${place.url}/#/browsers`);
+        const card = page.getByRole("region", { name: "Ann's phone" });
+        await card.waitFor();
+        await look("browsers");
+        await card.getByRole("button", { name: "Revoke" }).press("Enter");
+        const dialog = page.getByRole("dialog");
+        await dialog.getByText("ci 2a1b2c3d: observe").waitFor();
+        // The mock refuses: it needs an administrator.
+        await dialog.getByRole("button", { name: "Revoke" }).press("Enter");
+        await dialog.getByLabel("Code").waitFor();
+        await look("dialog");
+        await page.keyboard.press("Escape");
+        await dialog.waitFor({ state: "detached" });
+        assert.equal(await page.evaluate(() => document.activeElement.textContent), "Revoke");
+        await context.close();
+      }
+      assert.deepEqual(found, []);
     },
   },
 };

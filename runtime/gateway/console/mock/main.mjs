@@ -67,6 +67,7 @@ async function handle(world, request, response, pace, open) {
   if (method === "GET" && url.pathname === "/") return page(response, "index.html");
   if (method === "GET" && ASSETS.includes(url.pathname)) return page(response, url.pathname.slice(1));
   if (method === "POST" && url.pathname === "/open") return page(response, "index.html", "a-code");
+  if (method === "GET" && url.pathname === "/readyz") return json(response, 200, { state: "ready", version: "0.1.0" });
   // For the one who works on the console, not of the contract.
   if (method === "POST" && url.pathname === "/mock/restart") {
     world.restarted();
@@ -84,7 +85,8 @@ async function handle(world, request, response, pace, open) {
   if (area === "agents" && part === "conversations") return conversations(world, id, response);
   if (area === "agents") return json(response, 200, world.bare ? { agents: [] } : agents(world));
   if (area === "search") return search(world, url, response);
-  if (area === "browsers") return json(response, 200, { browsers: world.browsers ?? [] });
+  if (area === "browsers" && method === "GET") return json(response, 200, { browsers: world.browsers ?? [] });
+  if (area === "browsers") return problem(response, 403, "this needs the scope admin", "permission_denied");
   if (area === "hosts") return json(response, 200, { hosts: world.hosts });
   if (area === "usage") return json(response, 200, { days: world.bare ? [] : usage(world, Number(url.searchParams.get("days") ?? 30)) });
   if (area !== "sessions") return problem(response, 404, "there is no such path");

@@ -113,12 +113,13 @@ pub struct PairedBrowser {
 }
 
 impl PairedBrowser {
-    /// Sets the name, which also gives the name of the token.
-    fn rename(token: &mut Token, label: &str) {
-        if let Some(browser) = &mut token.browser {
-            label.clone_into(&mut browser.label);
-            token.name = Some(to_token_name(label)).filter(|name| is_token_name(name));
-        }
+    /// Returns its name in the form of a token's, as in `by`.
+    fn token_name(&self) -> Option<String> {
+        let words = self
+            .label
+            .split(|letter: char| !letter.is_ascii_alphanumeric());
+        let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+        Some(words.join("-")).filter(|name| is_token_name(name))
     }
 }
 
@@ -129,15 +130,6 @@ pub(crate) fn is_label(label: &str) -> bool {
         && label.chars().all(is_plain)
         && label == label.trim()
         && !label.is_empty()
-}
-
-/// Converts the name of a browser to a name of a token, as in `by`.
-fn to_token_name(label: &str) -> String {
-    let is_part = |letter: char| letter.is_ascii_alphanumeric();
-    let words = label
-        .split(|letter| !is_part(letter))
-        .filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join("-")
 }
 
 fn is_token_name(name: &str) -> bool {
@@ -244,8 +236,7 @@ impl Token {
             browser: new.browser,
         };
         if let Some(browser) = &token.browser {
-            let label = browser.label.clone();
-            PairedBrowser::rename(&mut token, &label);
+            token.name = browser.token_name();
             // Only its key signs in.
             token.digest.clear();
         }
@@ -449,26 +440,19 @@ impl TokenFile {
         })
     }
 
-    /// Renames a paired browser. Blocks for the disk.
+    /// Changes a paired browser. Blocks for the disk.
     ///
     /// # Errors
     /// See [`TokenError`].
-    pub(crate) fn rename_browser(&self, id: &str, label: &str) -> Result<(), TokenError> {
-        self.change(id, |_, mut token| {
-            PairedBrowser::rename(&mut token, label);
-            Some(token)
-        })
-    }
-
-    /// Records the sign-in of a browser. Blocks for the disk.
-    ///
-    /// # Errors
-    /// See [`TokenError`].
-    pub(crate) fn note_sign_in(&self, id: &str, address: &str) -> Result<(), TokenError> {
+    pub(crate) fn change_browser(
+        &self,
+        id: &str,
+        change: impl FnOnce(&mut PairedBrowser),
+    ) -> Result<(), TokenError> {
         self.change(id, |_, mut token| {
             if let Some(browser) = &mut token.browser {
-                browser.used = now();
-                address.clone_into(&mut browser.address);
+                change(browser);
+                token.name = browser.token_name();
             }
             Some(token)
         })
@@ -716,13 +700,13 @@ mod tests {
             ..new(Scope::Observe, None)
         };
         let (child, _) = file.add(child).unwrap();
-        file.rename_browser(&token.id, "t-Ö").unwrap();
-        file.note_sign_in(&token.id, "192.0.2.8").unwrap();
+        let change = |browser: &mut PairedBrowser| browser.label = "t-Ö".to_owned();
+        file.change_browser(&token.id, change).unwrap();
         let read = file.read().unwrap();
         assert_eq!((&read[0].id, &read[1]), (&token.id, &child));
         let changed = read[0].browser.as_ref().unwrap();
-        assert_eq!((&*changed.label, &*changed.address), ("t-Ö", "192.0.2.8"));
-        assert!(read[0].name.as_deref() == Some("t") && changed.used > 1);
+        assert_eq!((&*changed.label, &*changed.address), ("t-Ö", "192.0.2.7"));
+        assert_eq!(read[0].name.as_deref(), Some("t"));
         for _ in 1..MAX_BROWSERS {
             file.add(browser("x")).unwrap();
         }

@@ -127,6 +127,54 @@ fn without_port(host: &str) -> &str {
 mod tests {
     use super::*;
 
+    #[tokio::test]
+    async fn the_origin_of_a_listener_has_a_name_that_its_certificate_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let certified = "agents.example";
+        let name = |name: &str| HostName::AnyPort(name.to_owned());
+        let local = HostName::WithPort("localhost:7457".to_owned());
+        for (at, names, has_tls, expected) in [
+            (
+                "127.0.0.1:0",
+                vec![local],
+                false,
+                Some("http://127.0.0.1:PORT"),
+            ),
+            (
+                "0.0.0.0:0",
+                vec![name("box")],
+                false,
+                Some("http://box:PORT"),
+            ),
+            (
+                "127.0.0.1:0",
+                vec![name("192.0.2.1"), name(certified)],
+                true,
+                Some("https://agents.example:PORT"),
+            ),
+            (
+                "127.0.0.1:0",
+                vec![name("192.0.2.1")],
+                true,
+                Some("https://192.0.2.1:PORT"),
+            ),
+            ("0.0.0.0:0", vec![], true, None),
+        ] {
+            let tls =
+                has_tls.then(|| crate::http::tls::tests::self_signed(folder.path(), certified));
+            let listener = TcpListener::bind(at).await.unwrap();
+            let port = listener.local_addr().unwrap().port().to_string();
+            let listener = Listener {
+                listener,
+                names,
+                tls,
+            };
+            let origin = listener.summary().unwrap().origin;
+            let expected = expected.map(|origin: &str| origin.replace("PORT", &port));
+            assert_eq!(origin, expected);
+        }
+    }
+
     #[test]
     fn a_host_is_named_with_its_port_or_with_any() {
         let names = ["Agents.example", "192.0.2.1", "[2001:db8::1]"]

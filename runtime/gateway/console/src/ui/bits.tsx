@@ -101,10 +101,13 @@ export function Dialog(props: { title: string; close: () => void; wide?: boolean
   // Before the next key comes: who types on reaches the field, and not the page.
   useLayoutEffect(() => {
     const before = document.activeElement;
-    ref.current?.showModal();
+    const dialog = ref.current;
+    dialog?.showModal();
     const field = ref.current?.querySelector<HTMLElement>("form textarea") ?? ref.current?.querySelector<HTMLElement>("form select, form input");
     field?.focus();
     return () => {
+      // While it is open, nothing outside of it can have the focus.
+      dialog?.close();
       if (before instanceof HTMLElement && before !== document.body && before.isConnected) before.focus();
       else focusHome();
     };

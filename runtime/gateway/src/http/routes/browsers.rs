@@ -291,7 +291,11 @@ pub(super) async fn sign_in(
         let age = now().saturating_sub(known.used);
         if age >= NOTE_INTERVAL || address != known.address && age >= NOTE_ADDRESS_INTERVAL {
             let tokens = shared.tokens.clone();
-            let noted = blocking(move || tokens.note_sign_in(&id, &address)).await;
+            let note = move |browser: &mut PairedBrowser| {
+                browser.used = now();
+                browser.address = address;
+            };
+            let noted = blocking(move || tokens.change_browser(&id, note)).await;
             if let Err(problem) = noted {
                 tracing::warn!("a sign-in is not recorded: {}", problem.into_detail());
             }
@@ -386,7 +390,8 @@ pub(super) async fn rename(
 ) -> Answer<NoContent> {
     require_own(&shared, &principal, &id)?;
     require_label(&new.name)?;
-    blocking(move || shared.tokens.rename_browser(&id, &new.name)).await?;
+    let rename = move |browser: &mut PairedBrowser| browser.label = new.name;
+    blocking(move || shared.tokens.change_browser(&id, rename)).await?;
     Ok(NoContent)
 }
 
