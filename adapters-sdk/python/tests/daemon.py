@@ -13,27 +13,28 @@ import pytest
 ADAPTER = """
 import trunkline
 def answer(turn):
-    if turn.text == "ask":
+    text = turn.text.rpartition(": ")[2]  # behind the name of who writes
+    if text == "ask":
         return turn.output(str(turn.permission("Bash", "Delete", "rm").approved))
-    if turn.text == "edits":
+    if text == "edits":
         decision = turn.permission("Bash", "Delete", "rm", input={"command": "rm"})
         return turn.output(f"{decision.approved} {(decision.updated_input or {}).get('command')}")
-    if turn.text == "question":
+    if text == "question":
         return turn.output(str(turn.question("Which?").text()))
-    if turn.text == "steers":
+    if text == "steers":
         turn.output("ready")
         return turn.output(turn.next_steer().accept())
-    if turn.text == "messages":
+    if text == "messages":
         for message, text in [("m1", "a"), ("m1", "b"), ("m2", "c"), (None, "d"), ("m2", "e")]:
             turn.emit("output", content=text, message_id=message)
         return
-    if turn.text == "long":
+    if text == "long":
         turn.output("begun")
         return turn.wait(60)
     for file in turn.files:
         with open(file["file_path"]) as source:
             turn.output(f"{file['file_name']}: {source.read()}")
-    if turn.text == "file":
+    if text == "file":
         turn.new_file("made.txt", b"made by the agent")
         return
     for number in range(20):

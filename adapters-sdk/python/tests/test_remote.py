@@ -303,6 +303,45 @@ def test_a_late_answer_decides_no_later_request_of_the_same_id():
     assert answered == ["/v1/sessions/s/requests/r"] and cancelled == ["shutdown"]
 
 
+@pytest.mark.parametrize(
+    ("end", "who"),
+    [
+        (event(2, "turn.complete", turn_id="t"), "turn_ended"),
+        (event(2, "session.closed"), "session_ended"),
+        (event(2, "request.decided", request_id="r", name="Anna", by="ann/t-1/l-2", approved=True), "Anna"),
+        (event(2, "request.decided", request_id="r", by="ann/t-1/l-2", approved=True), "ann"),
+    ],
+)
+def test_a_callback_ends_with_its_turn_and_its_session(end, who):
+    """Also if no entry settles the request."""
+    ended, asked, over = [], asyncio.Event(), asyncio.Event()
+
+    async def respond(method, path, writer):
+        if "/events" not in path:
+            return writer.write(answer(200, ATTACHED))
+        ask = event(1, "permission.request", request_id="r", turn_id="t", tool="T", description="d", resource="x")
+        writer.write(CHUNKED + b"%x\r\n%s\r\n" % (len(ask), ask))
+        await asked.wait()
+        writer.write(b"%x\r\n%s\r\n" % (len(end), end))
+        await over.wait()
+
+    async def use(url):
+        async def decide(request, pending):
+            asked.set()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                ended.append(pending.decision.who)
+                over.set()
+
+        async with Client(url=url, token="t") as client:
+            await client.open("s", permission=decide)
+            await over.wait()
+
+    asyncio.run(asyncio.wait_for(serving(respond, use), 10))
+    assert ended == [who]
+
+
 def test_what_no_one_takes_waits_and_is_bounded():
     async def main():
         inbox, put = Inbox(), 0
