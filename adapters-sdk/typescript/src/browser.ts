@@ -23,10 +23,15 @@ export type { OverviewEvent, OverviewSession, SessionChange, WaitingRequest } fr
 
 /**
  * The WebSocket of a daemon at `http://…`, by a token, which is the first message and in no address. A list has several daemons
- * of one cluster, which are tried in turn; the token is good at each of them. Needs Node 22 in Node.
+ * of one cluster, which are tried in turn; the token is good at each of them.
  */
-export function webSocket(url: string | readonly string[], token: string, times: NetworkOptions = {}, /** @internal */ fileAt?: FileAt): Connect {
-  return inTurn(url, token, times, fileAt, (daemon, events) => dial(daemon, events, fileAt));
+export function webSocket(url: string | readonly string[], token: string, times: NetworkOptions = {}): Connect {
+  return webSocketBy(openSocket, url, token, times);
+}
+
+/** The same by another implementation of WebSockets. @internal */
+export function webSocketBy(open: OpenSocket, url: string | readonly string[], token: string, times: NetworkOptions, fileAt?: FileAt): Connect {
+  return inTurn(url, token, times, fileAt, (daemon, events) => dial(daemon, events, fileAt, open));
 }
 
 /**
@@ -75,34 +80,59 @@ function daemonsOf(url: string | readonly string[], token: string, times: Networ
   return urls.map((each) => new Daemon(each, token, undefined, undefined, times));
 }
 
-function dial(daemon: Daemon, events: PipeEvents, fileAt: FileAt | undefined): Promise<Pipe> {
+/** Receives what a WebSocket reads. @internal */
+export interface SocketEvents {
+  opened(): void;
+  failed(error: Error): void;
+  line(text: string): void;
+  closed(error: Error): void;
+}
+
+/** Opens a WebSocket. @internal */
+export type OpenSocket = (address: URL, events: SocketEvents) => { send(text: string): void; close(): void };
+
+const openSocket: OpenSocket = (address, events) => {
+  const socket = new WebSocket(address);
+  let isOpen = false;
+  const failed = (why: string) => events.failed(new Unreachable(why || `no connection to ${address.host}`));
+  socket.onopen = () => ((isOpen = true), events.opened());
+  socket.onerror = () => isOpen || failed("");
+  socket.onclose = ({ reason }) => (isOpen ? events.closed(new Unreachable(reason || "the WebSocket was closed")) : failed(reason));
+  socket.onmessage = ({ data }) => {
+    // The browser keeps a message until it is whole: this bounds what is kept of it.
+    const text = String(data);
+    for (let begin = 0, end; begin < text.length; begin = end + 1) {
+      end = text.indexOf("\n", begin);
+      if (end < 0) end = text.length;
+      if (end - begin > MAX_ENTRY) {
+        events.closed(new AnswerTooLarge("a line", MAX_ENTRY, "UTF-16 units"));
+        return socket.close();
+      }
+      if (end > begin) events.line(text.slice(begin, end));
+    }
+  };
+  return { send: (text) => void (socket.readyState === WebSocket.OPEN && socket.send(text)), close: () => socket.close() };
+};
+
+function dial(daemon: Daemon, events: PipeEvents, fileAt: FileAt | undefined, open: OpenSocket): Promise<Pipe> {
   return new Promise((resolve, reject) => {
     const address = new URL("/v1/pipe", daemon.url);
     address.protocol = address.protocol.replace("http", "ws");
-    const socket = new WebSocket(address);
-    let isOpen = false;
     const fences = new Map<string, () => void>(); // by the nonce of their pong
-    const fail = (why: string) => (clearTimeout(late), reject(new Unreachable(why)));
-    const late = setTimeout(() => (fail(`${address.host} does not answer`), socket.close()), DIALS);
-    socket.onerror = () => isOpen || fail(`no connection to ${address.host}`);
-    socket.onclose = ({ reason }) => (isOpen ? events.closed(new Unreachable(reason || "the WebSocket was closed")) : fail(reason));
-    socket.onmessage = ({ data }) => {
-      // The runtime keeps a message until it is whole: this bounds what is kept of it.
-      const text = String(data);
-      for (let begin = 0, end; begin < text.length; begin = end + 1) {
-        end = text.indexOf("\n", begin);
-        if (end < 0) end = text.length;
-        if (end - begin > MAX_ENTRY) {
-          events.closed(new AnswerTooLarge("a line", MAX_ENTRY, "UTF-16 units"));
-          return socket.close();
-        }
-        const line = text.slice(begin, end);
-        const nonce = fences.size === 0 ? undefined : [...fences.keys()].find((nonce) => line.includes(nonce));
-        if (nonce !== undefined) fences.get(nonce)!();
-        else if (line !== "") events.line(line);
-      }
+    const fail = (error: Error) => (clearTimeout(late), reject(error));
+    const late = setTimeout(() => (fail(new Unreachable(`${address.host} does not answer`)), socket.close()), DIALS);
+    const line = (text: string) => {
+      const nonce = fences.size === 0 ? undefined : [...fences.keys()].find((nonce) => text.includes(nonce));
+      if (nonce === undefined) events.line(text);
+      else fences.get(nonce)!();
     };
-    const write = (line: string) => void (socket.readyState === WebSocket.OPEN && socket.send(line));
+    const opened = () => {
+      clearTimeout(late);
+      write(JSON.stringify({ type: "auth", token: daemon.token }));
+      resolve({ send, close: () => socket.close() });
+    };
+    const socket = open(address, { opened, failed: fail, line, closed: events.closed });
+    const write = (line: string) => socket.send(line);
     // Files go by requests, and so does their input: after earlier messages, and before later ones.
     const requests = new Requests(daemon, { ...events, closed: () => socket.close() }, fileAt);
     const withFiles = new InOrder();
@@ -121,12 +151,6 @@ function dial(daemon: Daemon, events: PipeEvents, fileAt: FileAt | undefined): P
       if (files.length > 0) withFiles.add(id, async () => (await passed(), await requests.request(message, files)));
       else if (withFiles.has(id)) withFiles.add(id, () => write(line));
       else write(line);
-    };
-    socket.onopen = () => {
-      isOpen = true;
-      clearTimeout(late);
-      socket.send(JSON.stringify({ type: "auth", token: daemon.token }));
-      resolve({ send, close: () => socket.close() });
     };
   });
 }

@@ -17,6 +17,7 @@ import { fileTypeOf, regular } from "./files.js";
 import type { Connect, GivenFile, Pipe, PipeEvents } from "./hub.js";
 import { Lines } from "./lines.js";
 import type { FileOutputMessage } from "./types.js";
+import { openSocket } from "./websocket.js";
 
 export { AnswerTooLarge, Client, ClientClosed, ClientError, CommandEnded, eventsOf, ProtocolMismatch, Refused } from "./browser.js";
 export { RequestSettled, SessionEnded, SessionTable, Unreachable, UnsupportedAbility } from "./browser.js";
@@ -66,7 +67,7 @@ async function readHere(_: string, { file_path }: FileOutputMessage): Promise<Ui
 
 /** The WebSocket of a daemon, as in `@trunkline/sdk/browser`; files by their paths, too. */
 export function webSocket(url: string | readonly string[], token: string, times: NetworkOptions = {}): Connect {
-  return network.webSocket(url, token, times, fileAt);
+  return network.webSocketBy(openSocket, url, token, times, fileAt);
 }
 
 /** A daemon over HTTP, as in `@trunkline/sdk/browser`; files by their paths, too. */

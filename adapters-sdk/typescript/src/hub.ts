@@ -386,7 +386,7 @@ export class Client {
         if (signal?.aborted) throw signal.reason;
         since ??= Date.now();
         if (isPermanent(error) || Date.now() - since > this.retryFor) throw error;
-        if (error instanceof Unreachable) this.changeAddress(error);
+        this.#suspect(error);
         await sleep(backoff(tries++, clientError(error)), stop);
       }
     }
@@ -435,7 +435,7 @@ export class Client {
         const failure = clientError(error);
         const wait = backoff(tries++, failure);
         if (failure.isPermanent || Date.now() + wait - since > this.retryFor) throw failure;
-        if (failure instanceof Unreachable) this.changeAddress(failure);
+        this.#suspect(failure);
         await sleep(wait, this.closing);
       }
     }
@@ -562,6 +562,11 @@ export class Client {
   #ping(): void {
     if (++this.#unanswered < PINGS) return this.send({ type: "ping", session_id: "", nonce: String(this.#generation) });
     this.#leave(new Unreachable("the other side does not answer"));
+  }
+
+  // A request has not reached the daemon: the pipe is tried at once, or left for another address.
+  #suspect(error: unknown): void {
+    if (error instanceof Unreachable && !this.changeAddress(error)) this.send({ type: "ping", session_id: "", nonce: String(this.#generation) });
   }
 
   #leave(error: ClientError): void {

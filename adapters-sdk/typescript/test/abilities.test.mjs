@@ -16,7 +16,7 @@ const serve = () => spawned("trunkline", ["serve", "--journal", join(daemon.scra
 const TRANSPORTS = {
   socket: async () => unixSocket(daemon.socket),
   HTTP: async () => overHttp(daemon.http, await daemon.token()),
-  ...(typeof WebSocket !== "undefined" && { WebSocket: async () => webSocket(daemon.http, await daemon.token()) }),
+  WebSocket: async () => webSocket(daemon.http, await daemon.token()),
   command: async () => serve(),
 };
 

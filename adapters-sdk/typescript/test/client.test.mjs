@@ -122,19 +122,17 @@ test("a session is refused where there is none", { skip }, async () => {
 
 test("entries over WebSocket and Server-Sent Events are the same", { skip }, async () => {
   const secret = await daemon.token();
-  const client = await Client.connect(typeof WebSocket === "undefined" ? unixSocket(daemon.socket) : webSocket(daemon.http, secret));
+  const client = await Client.connect(webSocket(daemon.http, secret));
   const session = await client.open();
   assert.equal((await session.turn("a b c")).text, "a b c ");
-  if (typeof WebSocket !== "undefined") {
-    const seen = [];
-    for await (const entry of eventsOf(daemon.http, session.id, { token: secret })) {
-      seen.push(entry.seq);
-      if (entry.type === "turn.complete") break;
-    }
-    assert.deepEqual(seen, seen.map((_, index) => index + 1));
-    await assert.rejects(eventsOf(daemon.http, "none", { token: secret }).next(), /404/);
-    await assert.rejects(eventsOf(daemon.http, session.id, { token: "wrong" }).next(), /401/);
+  const seen = [];
+  for await (const entry of eventsOf(daemon.http, session.id, { token: secret })) {
+    seen.push(entry.seq);
+    if (entry.type === "turn.complete") break;
   }
+  assert.deepEqual(seen, seen.map((_, index) => index + 1));
+  await assert.rejects(eventsOf(daemon.http, "none", { token: secret }).next(), /404/);
+  await assert.rejects(eventsOf(daemon.http, session.id, { token: "wrong" }).next(), /401/);
   client.close();
 });
 
@@ -143,7 +141,7 @@ const WAYS = {
   socket: async () => [unixSocket(daemon.socket)],
   "Server-Sent Events": async () => [unixSocket(daemon.socket), await daemon.token("--all-sessions")],
   HTTP: async () => [overHttp(daemon.http, await daemon.token())],
-  ...(typeof WebSocket !== "undefined" && { WebSocket: async () => [webSocket(daemon.http, await daemon.token())] }),
+  WebSocket: async () => [webSocket(daemon.http, await daemon.token())],
   command: async () => {
     let child;
     const args = ["serve", "--journal", join(daemon.scratch, "own"), "--adapter", adapter];

@@ -13,11 +13,10 @@ before(async () => {
 });
 after(() => daemon?.end());
 
-const withSocket = typeof WebSocket !== "undefined";
 const WAYS = {
   socket: async () => unixSocket(daemon.socket),
   HTTP: async () => overHttp(daemon.http, await daemon.token()),
-  ...(withSocket && { WebSocket: async () => webSocket(daemon.http, await daemon.token()) }),
+  WebSocket: async () => webSocket(daemon.http, await daemon.token()),
 };
 
 function byEachWay(what, use) {
