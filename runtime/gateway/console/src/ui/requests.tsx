@@ -116,6 +116,8 @@ const KINDS: { [kind: string]: string } = {
   allow_once: "Allow", allow_always: "Always allow", reject_once: "Deny", reject_always: "Always deny",
 };
 
+const ORDER = ["allow_once", "reject_once", "allow_always", "reject_always"];
+
 /** Keys answer for this time only: what holds for always is chosen by the button. */
 const KEYS: { [kind: string]: string } = { allow_once: "a", reject_once: "d" };
 
@@ -135,7 +137,9 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
   const [more, showMore] = useState(false);
   const may = me?.may_approve !== false;
   const [choice, choose] = useState("");
-  const known = row.options.filter((option) => Object.hasOwn(KINDS, option.kind));
+  // What holds for this time comes first, allow before deny: both are in one row of a phone.
+  const known = row.options.filter((option) => Object.hasOwn(KINDS, option.kind))
+    .sort((one, other) => ORDER.indexOf(one.kind) - ORDER.indexOf(other.kind));
   // What an option without a known kind means, its label alone says, and the agent wrote that: a person decides apart.
   const free = row.options.filter((option) => !Object.hasOwn(KINDS, option.kind));
   const chosen: { [member: string]: Json } = choice !== "" ? { option_id: choice } : {};
