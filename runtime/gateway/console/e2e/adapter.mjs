@@ -21,7 +21,7 @@ class Session {
   constructor({ session_id, extensions = [], cwd, exchange_dir }) {
     Object.assign(this, { id: session_id, cwd: cwd ?? process.cwd(), dir: exchange_dir ?? tmpdir(), queue: [], running: "", requests: new Map(), paths: new Map() });
     this.agreed = KNOWN.filter((name) => extensions.includes(name));
-    this.send({ type: "session.ready", protocol: 1, extensions: this.agreed, adapter: { name: "console-scripts" }, input_modes: ["queue", "steer"], capabilities: { turn_completion: true }, options_applied: ["cwd", "model", "mode", "reasoning_effort"], ...this.settings() });
+    this.send({ type: "session.ready", protocol: 1, extensions: this.agreed, adapter: { name: "console-scripts" }, input_modes: ["queue", "steer"], capabilities: { turn_completion: true, updated_input: true }, options_applied: ["cwd", "model", "mode", "reasoning_effort"], ...this.settings() });
   }
 
   settings(change = {}) {

@@ -71,4 +71,83 @@ export const flows = {
       await clean(page, wrong);
     },
   },
+  "approvals": {
+    async run(it) {
+      const hash = await fresh(it, "Approvals");
+      const { page, wrong } = await open(it, hash);
+      await send(page, "ask");
+      const card = page.getByRole("region", { name: "Permission: Run rm -r /srv/app/logs" });
+      await card.locator("header strong").getByText("Run rm -r /srv/app/logs").waitFor();
+      assert.equal(await card.locator(".resource").count(), 0, "the headline has all of it");
+      await card.getByRole("button", { name: "More" }).click();
+      await card.getByRole("button", { name: "Edit the input…" }).click();
+      const form = card.getByRole("form", { name: "Edit the input" });
+      await form.getByRole("button", { name: "Allow with this input" }).click();
+      await form.getByText("nothing is changed").waitFor();
+      await form.getByLabel("command").fill("ls /srv/app/logs");
+      await form.getByRole("button", { name: "Allow with this input" }).click();
+      await page.getByText("I ran ls /srv/app/logs instead.").waitFor();
+      await page.getByText(/allowed with another input.* by you at/).waitFor();
+      await page.getByRole("button", { name: "Input as it was changed" }).click();
+      await page.locator(".request .inside").getByText("ls /srv/app/logs").waitFor();
+      // A rule is shown before it is kept, and removed at the agents.
+      await send(page, "ask");
+      await card.getByRole("button", { name: "More" }).click();
+      await card.getByRole("button", { name: "Allow from now on…" }).click();
+      await card.getByText("Bash(rm -r /srv/app/logs)").waitFor();
+      await card.getByRole("button", { name: "Back" }).click();
+      await card.getByRole("button", { name: "More" }).waitFor();
+      await card.getByRole("button", { name: "Allow from now on…" }).click();
+      await card.getByRole("button", { name: "Allow, and keep the rule" }).click();
+      await page.getByText("Such requests are allowed from now on:").waitFor();
+      await page.goto(`${it.place.url}/#/agents`);
+      const rules = page.getByRole("region", { name: "Lasting rules" });
+      await rules.getByText("Bash(rm -r /srv/app/logs)").waitFor();
+      await rules.getByRole("button", { name: /^Remove the rule/ }).click();
+      await rules.waitFor({ state: "detached" });
+      await clean(page, wrong);
+    },
+  },
+  "several-requests": {
+    mock: true,
+    async run(it) {
+      const session = it.place.world.open("coder", "Several", "several");
+      session.add({ type: "turn.begin", turn_id: "t", content: "go" });
+      for (let at = 1; at <= 5; at += 1) {
+        session.add({ type: "permission.request", turn_id: "t", request_id: `r${at}`, tool: "Write", title: `/srv/${at}.rs`, description: `/srv/${at}.rs`, resource: `/srv/${at}.rs`, input: { file_path: `/srv/${at}.rs`, content: "x" } });
+        session.requests.set(`r${at}`, () => undefined);
+      }
+      session.requests.delete("r5");
+      session.entries.pop();
+      session.add({ type: "permission.request", turn_id: "t", request_id: "r5", tool: "Bash", title: XSS[0], description: XSS[1], resource: XSS[2], input: { [XSS[3]]: XSS[4], list: [XSS[5]] } });
+      session.requests.set("r5", () => undefined);
+      const { page, wrong } = await open(it, "#/sessions/several");
+      await page.getByText("5 requests wait").waitFor();
+      const seen = (request) => page.waitForFunction((id) => {
+        const card = document.querySelector(`.waiting[data-request="${id}"]`).getBoundingClientRect();
+        const dock = document.querySelector(".dock").getBoundingClientRect();
+        return card.top >= dock.top && card.top < dock.bottom - 40;
+      }, request);
+      for (const at of [5, 3, 1]) {
+        await page.getByRole("button", { name: `Request ${at} of 5` }).click();
+        await seen(`r${at}`);
+        assert.equal(await page.evaluate(() => document.activeElement.dataset.request), `r${at}`);
+      }
+      const hostile = page.locator('.waiting[data-request="r5"]');
+      await hostile.getByRole("button", { name: "More" }).click();
+      await hostile.getByRole("button", { name: "Edit the input…" }).click();
+      assert.equal(await hostile.locator("textarea").first().inputValue(), XSS[4]);
+      await hostile.locator("textarea").nth(1).fill("[");
+      await hostile.getByRole("button", { name: "Allow with this input" }).click();
+      await hostile.getByText("list is not JSON").waitFor();
+      // The path is said once.
+      assert.equal((await page.locator('.waiting[data-request="r1"]').innerText()).split("/srv/1.rs").length, 2);
+      // Another party decides: the card goes, and its name is said.
+      session.requests.delete("r2");
+      session.add({ type: "request.decided", turn_id: "t", request_id: "r2", approved: false, by: "ann/t-1/l-9", name: "Anna" });
+      await page.getByText("Anna (ann) denied: Write /srv/2.rs").waitFor();
+      await page.getByText("4 requests wait").waitFor();
+      await clean(page, wrong);
+    },
+  },
 };

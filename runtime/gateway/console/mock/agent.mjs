@@ -103,7 +103,7 @@ export const SCRIPTS = {
       type: "permission.request", turn_id: turn, request_id: `r-${turn}`, tool: "Bash", title: "Run a command", description: "Delete the old logs", resource: "rm -r /srv/app/logs",
       input: { command: "rm -r /srv/app/logs" }, options: [{ id: "once", label: "Allow", kind: "allow_once" }, { id: "always", label: "commands like this", kind: "allow_always" }, { id: "no", label: "Deny", kind: "reject_once" }],
     });
-    say({ type: "output", turn_id: turn, content: answer.approved === true ? "The logs are gone." : `I left them alone. ${answer.message ?? ""}` });
+    say({ type: "output", turn_id: turn, content: answer.updated_input ? `I ran ${answer.updated_input.command} instead.` : answer.approved === true ? "The logs are gone." : `I left them alone. ${answer.message ?? ""}` });
   },
   async asks({ say, turn, ask }) {
     const one = (at) => ask({ type: "permission.request", turn_id: turn, request_id: `r-${turn}-${at}`, tool: "Bash", title: `Step ${at}`, description: "One of three", resource: `step ${at}`, options: [{ id: "yes", label: "Allow", kind: "allow_once" }, { id: "no", label: "Deny", kind: "reject_once" }] });

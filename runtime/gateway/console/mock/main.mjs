@@ -87,6 +87,10 @@ async function handle(world, request, response, pace, open) {
   if (area === "search") return search(world, url, response);
   if (area === "browsers" && method === "GET") return json(response, 200, { browsers: world.browsers ?? [] });
   if (area === "browsers") return problem(response, 403, "this needs the scope admin", "permission_denied");
+  if (area === "rules") {
+    if (method === "DELETE") world.rules = world.rules.filter((rule) => rule.id !== id);
+    return method === "DELETE" ? json(response, 204) : json(response, 200, { rules: world.rules });
+  }
   if (area === "hosts") return json(response, 200, { hosts: world.hosts });
   if (area === "usage") return json(response, 200, { days: world.bare ? [] : usage(world, Number(url.searchParams.get("days") ?? 30)) });
   if (area !== "sessions") return problem(response, 404, "there is no such path");
@@ -133,9 +137,12 @@ async function handle(world, request, response, pace, open) {
   if (part === "requests") {
     const settle = session.requests.get(sub);
     if (!settle) return problem(response, 409, "console answered first");
+    if (JSON.stringify(said.updated_input ?? "").includes("forbidden")) return problem(response, 403, "the pattern Bash(*forbidden*) of permission.deny rejects this input");
+    const rule = said.always === undefined ? undefined : { id: `rule-${world.rules.length + 1}`, agent: session.agent, pattern: said.always, by: "console/l-1", created: Math.floor(Date.now() / 1000) };
+    if (rule) world.rules.push(rule);
     session.requests.delete(sub);
     const values = said.values && Object.fromEntries(Object.entries(said.values).map(([key, value]) => [key, key === "token" ? { redacted: true } : value]));
-    session.add({ type: "request.decided", turn_id: session.running, request_id: sub, ...(said.approved === undefined ? {} : { approved: said.approved }), option_id: said.option_id, values, cancelled: said.cancelled, by: "console" });
+    session.add({ type: "request.decided", turn_id: session.running, request_id: sub, ...(said.approved === undefined ? {} : { approved: said.approved }), option_id: said.option_id, updated_input: said.updated_input, always: said.always, values, cancelled: said.cancelled, by: "console" });
     settle(said);
     return json(response, 200, { decided: true });
   }

@@ -81,6 +81,7 @@ export class Session {
     return {
       id: this.id, agent_id: this.agent, state: this.state, title: this.title, cwd: this.cwd, turn_id: this.running || undefined,
       queued: this.queue.map((each) => each.turn), requests: [...this.requests.keys()],
+      always_patterns: Object.fromEntries([...this.requests.keys()].map((request) => [request, "Bash(rm -r /srv/app/logs)"])),
       first_seq: this.entries.length > 0 ? this.first : 0, last_seq: this.entries.length, epoch: this.world.epoch, role: "control", host: this.host,
     };
   }
@@ -99,7 +100,7 @@ export class Session {
 
 export class World {
   constructor(token = "tlk_mock") {
-    Object.assign(this, { token, epoch: 1, sessions: new Map(), codes: new Map(), next: 1, started: Date.now(), hostile: [], hosts: [], searches: [], changes: [], followers: new Set() });
+    Object.assign(this, { token, epoch: 1, sessions: new Map(), codes: new Map(), next: 1, started: Date.now(), hostile: [], hosts: [], rules: [], searches: [], changes: [], followers: new Set() });
   }
 
   /** Gives a change to the streams of all sessions, and keeps the last ones. */

@@ -103,7 +103,7 @@ test("no member of an entry does either, wherever it stands", () => {
       { type: "plan", entries: [{ content: it, status: it, priority: it }] },
       { type: "permission.request", request_id: "r1", tool: it, title: it, description: it, resource: it, input: it, options: [choice], diffs: [{ path: it, new_text: it }], expires_at: it },
       { type: "permission.request", request_id: "r2", tool: it, title: it, description: it, resource: it, input: it },
-      { type: "request.decided", request_id: "r2", approved: true, by: it, reason: it, time: it, option_id: it },
+      { type: "request.decided", request_id: "r2", approved: true, by: it, reason: it, time: it, option_id: it, name: it, always: it, updated_input: { [it]: it } },
       { type: "input.request", request_id: "q1", prompt: it, fields: ["text", "secret", "boolean", "number", "choice", "choices", it].map((kind) => ({ id: `${kind} ${it}`, label: it, kind, choices: [choice], default: it })) },
       { type: "input.request", request_id: "q2", prompt: it }, { type: "request.decided", request_id: "q2", values: { answer: it } },
       { type: "file.output", file_name: it, file_mime_type: it, sha256: it }, { type: "file.delivered", file_name: it, sha256: "a".repeat(64), size: 7 },

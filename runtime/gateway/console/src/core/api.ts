@@ -213,6 +213,15 @@ export class Api {
     return splitPage(await answer.text());
   }
 
+  /** The lasting rules, the oldest first. */
+  async rules(): Promise<Obj[]> {
+    return list((await this.json("GET", "/v1/rules")).rules).map(obj);
+  }
+
+  async removeRule(id: string): Promise<void> {
+    await this.json("DELETE", `/v1/rules/${encodeURIComponent(id)}`);
+  }
+
   async close(id: string, remove: boolean): Promise<void> {
     await this.json("DELETE", `${path(id)}${remove ? "?remove=true" : ""}`);
   }

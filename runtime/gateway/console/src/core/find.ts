@@ -8,6 +8,7 @@ import type { Block } from "./markdown.ts";
 import type { Diff, PermissionRow, QuestionRow, Row, ToolRow } from "./rows.ts";
 import { linkTarget } from "./safe.ts";
 import { obj, str } from "./types.ts";
+import { permissionWords } from "./words.ts";
 import type { Json } from "./types.ts";
 
 /** The longest text that is looked for. */
@@ -96,14 +97,16 @@ function requestTexts(row: PermissionRow | QuestionRow): RowText[] {
     const values = Object.values(row.decision?.values ?? {}).map((value) => (obj(value).redacted === true ? "" : jsonText(value)));
     return [drawn(row.prompt), ...values.map(drawn)];
   }
-  const texts = [drawn(row.title || row.tool), drawn(row.description)];
+  const words = permissionWords(row);
+  const texts = [`${words.verb} ${words.object}`, words.title, words.description].filter((text) => text !== "").map(drawn);
   // One that waits is drawn whole above the input.
   if (row.decision === undefined && !row.history) return texts;
   return [
     ...texts,
-    drawn(row.resource),
+    drawn(words.whole ? "" : row.resource),
     ...row.diffs.flatMap((diff, at) => diffTexts(diff, `${row.key} diff ${at} false`, false)),
     { text: jsonText(row.input ?? ""), fold: `${row.key} input false`, open: false },
+    { text: jsonText(row.decision?.input ?? ""), fold: `${row.key} edited`, open: false },
   ];
 }
 

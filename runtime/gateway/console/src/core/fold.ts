@@ -435,6 +435,7 @@ export class Fold {
 
   private request(entry: Entry): void {
     const row = this.add<RequestRow>(entry, openRequest(entry) as Fresh<RequestRow>);
+    if (row.kind === "permission") row.toolKind ||= this.calls.get(str(entry.tool_call_id))?.toolKind ?? "";
     this.requests.set(row.request, row);
     // What is replayed asks no one.
     if (!row.history) this.pending.set(row.request, row);

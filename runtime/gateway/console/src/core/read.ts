@@ -24,8 +24,11 @@ export function readDecision(entry: Entry): Decision {
     option: str(entry.option_id),
     reason: str(entry.reason) || (withdrawn ? "withdrawn" : ""),
     by: str(entry.by),
+    ...(str(entry.name) !== "" ? { name: str(entry.name) } : {}),
     time: str(entry.time),
     values: obj(entry.values),
+    ...(str(entry.always) !== "" ? { always: str(entry.always) } : {}),
+    ...(entry.updated_input !== undefined ? { input: entry.updated_input } : {}),
   };
 }
 
@@ -66,6 +69,7 @@ export function openRequest(entry: Entry): Own<PermissionRow> | Own<QuestionRow>
     kind: "permission",
     request,
     tool: str(entry.tool) || "tool",
+    toolKind: str(entry.kind),
     title: str(entry.title),
     description: str(entry.description),
     resource: str(entry.resource),

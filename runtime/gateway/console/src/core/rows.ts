@@ -84,14 +84,22 @@ export interface Decision {
   option: string;
   reason: string;
   by: string;
+  /** The person's name, as the client of `by` gave it. */
+  name?: string;
   time: string;
   values: Obj;
+  /** The pattern that approves such requests from now on. */
+  always?: string;
+  /** The tool's input as the person changed it. */
+  input?: Json;
 }
 
 export interface PermissionRow extends Base {
   kind: "permission";
   request: string;
   tool: string;
+  /** The kind of the tool call that waits, if it is known. */
+  toolKind: string;
   title: string;
   description: string;
   resource: string;

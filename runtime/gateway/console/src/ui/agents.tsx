@@ -12,6 +12,7 @@ import { Fault, State } from "./bits.tsx";
 import type { Api } from "../core/api.ts";
 import { sessionHref, usePoll } from "./hooks.ts";
 import { useLive } from "./live.ts";
+import { Rules } from "./rules.tsx";
 import { Output } from "./text.tsx";
 
 /** Kept while the page is open, whichever view is shown. */
@@ -58,6 +59,7 @@ export function Agents({ agents, first, fault }: { agents: Obj[]; first: string;
       <div class="cards">
         {agents.map((agent) => <Agent key={str(agent.id)} agent={agent} isFirst={str(agent.id) === first} latest={latest.get(str(agent.id))} />)}
       </div>
+      <Rules />
       {loading && <div class="cards" aria-hidden="true"><i class="card bone" /><i class="card bone" /></div>}
       {agents.length === 0 && fault === "" && !loading && <p class="empty">No agents. Name one in the configuration, and run trunkline daemon reload.</p>}
     </main>

@@ -1,12 +1,13 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { Problem } from "../core/api.ts";
 import { jsonText } from "../core/find.ts";
 import { clock, who } from "../core/format.ts";
 import type { Decision, Field, PermissionRow, QuestionRow, RequestRow } from "../core/rows.ts";
 import { visible } from "../core/safe.ts";
-import { obj } from "../core/types.ts";
+import { obj, str } from "../core/types.ts";
 import type { Json } from "../core/types.ts";
+import { permissionText, permissionWords } from "../core/words.ts";
 import { Fault } from "./bits.tsx";
 import { Changes } from "./changes.tsx";
 import { Folded } from "./fold.tsx";
@@ -20,9 +21,16 @@ export function decisionText(decision: Decision, row: RequestRow, own: string): 
     ? "not answered"
     : row.kind === "question" ? "answered" : decision.approved === true ? "allowed" : "denied";
   const why = decision.reason !== "" ? ` (${visible(decision.reason)})` : "";
-  const party = decision.by !== "" ? ` by ${visible(who(decision.by, own))}` : "";
+  const party = decision.by !== "" ? ` by ${visible(partyOf(decision, own))}` : "";
   const when = clock(decision.time);
-  return `${what}${option ? `: ${visible(option)}` : ""}${why}${party}${when ? ` at ${when}` : ""}`;
+  const edited = decision.input === undefined ? "" : " with another input";
+  return `${what}${edited}${option ? `: ${visible(option)}` : ""}${why}${party}${when ? ` at ${when}` : ""}`;
+}
+
+/** Who decided: the person, if the client named one, and the client. */
+export function partyOf(decision: Decision, own: string): string {
+  const client = who(decision.by, own);
+  return decision.name === undefined ? client : `${decision.name} (${client})`;
 }
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
@@ -66,11 +74,14 @@ export function Request({ row }: { row: RequestRow }): JSX.Element {
   return (
     <div class={`request ${tone}`}>
       <p class="asked">
-        <strong>{row.kind === "permission" ? visible(row.title || row.tool) : "Question"}</strong>{" "}
-        {visible(row.kind === "permission" ? row.description : row.prompt)}
+        {row.kind === "permission" ? <Headline row={row} /> : <><strong>Question</strong> {visible(row.prompt)}</>}
       </p>
       {row.kind === "permission" && asked && <Resource row={row} />}
       {row.kind === "permission" && asked && <Details row={row} open={false} />}
+      {decision?.input !== undefined && (
+        <Folded id={`${row.key} edited`} summary="Input as it was changed">{() => <Value value={decision.input} label="Changed input" />}</Folded>
+      )}
+      {decision?.always !== undefined && <p class="dim">Such requests are allowed from now on: <code>{visible(decision.always)}</code></p>}
       {row.kind === "question" && decision && <Values row={row} decision={decision} />}
       <p class="decision">{decision ? decisionText(decision, row, me?.name ?? "") : row.history ? "replayed" : "waits for an answer"}</p>
     </div>
@@ -89,8 +100,20 @@ function Values({ row, decision }: { row: QuestionRow; decision: Decision }): JS
   );
 }
 
+/** What will happen, in our words; then the agent's. */
+function Headline({ row }: { row: PermissionRow }): JSX.Element {
+  const { verb, object, title, description } = permissionWords(row);
+  return (
+    <>
+      <strong>{verb} <code>{visible(object)}</code></strong>
+      {title !== "" && <> <span class="own">{visible(title)}</span></>}
+      {description !== "" && <> {visible(description)}</>}
+    </>
+  );
+}
+
 function Resource({ row }: { row: PermissionRow }): JSX.Element | null {
-  return row.resource === "" ? null : <pre class="resource" tabIndex={0} role="group" aria-label="What it acts on">{visible(row.resource)}</pre>;
+  return row.resource === "" || permissionWords(row).whole ? null : <pre class="resource" tabIndex={0} role="group" aria-label="What it acts on">{visible(row.resource)}</pre>;
 }
 
 function Details({ row, open }: { row: PermissionRow; open: boolean }): JSX.Element {
@@ -135,6 +158,7 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
   const { busy, fault, send } = useAnswer(row);
   const [message, say] = useState("");
   const [more, showMore] = useState(false);
+  const [part, open] = useState<"" | "edit" | "always">("");
   const may = me?.may_approve !== false;
   const [choice, choose] = useState("");
   // What holds for this time comes first, allow before deny: both are in one row of a phone.
@@ -143,6 +167,9 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
   // What an option without a known kind means, its label alone says, and the agent wrote that: a person decides apart.
   const free = row.options.filter((option) => !Object.hasOwn(KINDS, option.kind));
   const chosen: { [member: string]: Json } = choice !== "" ? { option_id: choice } : {};
+  const once = known.find((option) => option.kind === "allow_once");
+  const allowed: { [member: string]: Json } = { approved: true, ...(once ? { option_id: once.id } : chosen) };
+  const words = permissionWords(row);
   const [shown] = useState(() => Math.round(performance.now()));
   const deny = (end: boolean, option: string): Promise<void> =>
     send({
@@ -152,17 +179,20 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
       ...(end ? { end_turn: true } : {}),
     });
   return (
-    <section class="waiting" aria-label={`Permission: ${visible(row.tool)}`} data-request={row.request} data-shown={shown} tabIndex={-1}>
+    <section class="waiting" aria-label={`Permission: ${visible(permissionText(row))}`} data-request={row.request} data-shown={shown} tabIndex={-1}>
       <header>
         <span class="badge accent">permission</span>
-        <strong>{visible(row.title || row.tool)}</strong>
-        {row.title !== "" && <span class="dim">{visible(row.tool)}</span>}
+        <strong>{words.verb} <code>{visible(words.object)}</code></strong>
+        <span class="dim">{visible(row.tool)}</span>
         {row.expires !== "" && <span class="dim">until {clock(row.expires)}</span>}
       </header>
-      <p>{visible(row.description)}</p>
+      {words.title !== "" && <p class="own">{visible(words.title)}</p>}
+      {words.description !== "" && <p>{visible(words.description)}</p>}
       <Resource row={row} />
       <Details row={row} open />
-      {may ? (
+      {may && part === "edit" && <EditedInput row={row} busy={busy} send={(input) => send({ ...allowed, updated_input: input })} close={() => open("")} />}
+      {may && part === "always" && <LastingRule row={row} busy={busy} send={(always) => send({ ...allowed, always })} close={() => open("")} />}
+      {may && part !== "" ? null : may ? (
         <div class="actions">
           {known.map((option) => (
             <button
@@ -199,12 +229,99 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
             onInput={(event) => say(event.currentTarget.value)}
           />}
           {more && <button type="button" disabled={busy} onClick={() => deny(true, "")}>Deny and end the turn</button>}
+          {more && row.input !== undefined && row.input !== null && <button type="button" disabled={busy} onClick={() => open("edit")}>Edit the input…</button>}
+          {more && <button type="button" disabled={busy} onClick={() => open("always")}>Allow from now on…</button>}
         </div>
       ) : (
         <p class="dim">This token may not answer permissions. <code>trunkline token new --scope control --approve</code> makes one that may.</p>
       )}
       <Fault text={fault} />
     </section>
+  );
+}
+
+/** The longest input that can be edited. */
+const MAX_EDITED = 200_000;
+
+/** The input of a tool call as fields: texts as they are, everything else as JSON. */
+function EditedInput(props: { row: PermissionRow; busy: boolean; send: (input: Json) => void; close: () => void }): JSX.Element {
+  const { row, busy, send, close } = props;
+  const whole = typeof row.input !== "object" || row.input === null || Array.isArray(row.input);
+  const [fields, set] = useState(() => (whole ? [["", row.input] as const] : Object.entries(obj(row.input))).map(([name, value]) => ({
+    name, isText: typeof value === "string", text: jsonText(value), before: jsonText(value), value: value as Json,
+  })));
+  const [fault, fail] = useState("");
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    const members: [string, Json][] = [];
+    for (const field of fields) {
+      try {
+        // What was not changed goes back as it came.
+        members.push([field.name, field.text === field.before ? field.value : field.isText ? field.text : (JSON.parse(field.text) as Json)]);
+      } catch {
+        return fail(`${visible(field.name) || "The input"} is not JSON`);
+      }
+    }
+    if (fields.every((field) => field.text === field.before)) return fail("nothing is changed");
+    send(whole ? (members[0]?.[1] ?? null) : Object.fromEntries(members));
+  };
+  if (fields.reduce((sum, field) => sum + field.text.length, 0) > MAX_EDITED) {
+    return <p class="dim">The input is too long to be edited here. <button type="button" class="quiet small" onClick={close}>Back</button></p>;
+  }
+  return (
+    <form class="edited" aria-label="Edit the input" onSubmit={submit} autocomplete="off">
+      {fields.map((field, at) => (
+        <label class="field" key={at}>
+          <span>{visible(field.name) || "Input"}{field.isText ? "" : " (JSON)"}</span>
+          <textarea
+            rows={Math.min(12, field.text.split("\n").length)}
+            value={field.text}
+            spellcheck={false}
+            onInput={(event) => {
+              const text = event.currentTarget.value;
+              set((all) => all.map((each, index) => (index === at ? { ...each, text } : each)));
+            }}
+          />
+        </label>
+      ))}
+      <Fault text={fault} />
+      <p class="dim">The tool runs with this input. The agent's deny rules judge it again.</p>
+      <div class="actions">
+        <button type="submit" class="allow" disabled={busy}>Allow with this input</button>
+        <button type="button" disabled={busy} onClick={close}>Back</button>
+      </div>
+    </form>
+  );
+}
+
+/** The pattern that allows exactly this request, shown before it becomes a rule. */
+function LastingRule(props: { row: PermissionRow; busy: boolean; send: (pattern: string) => void; close: () => void }): JSX.Element {
+  const { row, busy, send, close } = props;
+  const session = useRequestSession();
+  const [pattern, know] = useState<string | undefined>(undefined);
+  const [fault, fail] = useState("");
+  useEffect(() => {
+    session.api.show(session.id).then((attached) => {
+      const patterns = obj(attached.always_patterns);
+      know(Object.hasOwn(patterns, row.request) ? str(patterns[row.request]) : "");
+    }, (error: unknown) => fail(error instanceof Error ? error.message : "not loaded"));
+  }, []);
+  return (
+    <div class="lasting">
+      <Fault text={fault} />
+      {pattern === undefined && fault === "" && <p class="dim">Reading the pattern …</p>}
+      {pattern === "" && <p>No pattern allows exactly this request, so it can only be allowed once.</p>}
+      {pattern !== undefined && pattern !== "" && (
+        <>
+          <p>Allow this request, and from now on all requests of this agent that fit <code>{visible(pattern)}</code>.</p>
+          <p class="dim">The rule holds in every session, also in later ones. <a href="#/agents">Agents</a> lists the rules and removes them.</p>
+        </>
+      )}
+      <div class="actions">
+        {pattern !== undefined && pattern !== "" && <button type="button" class="allow" disabled={busy} onClick={() => send(pattern)}>Allow, and keep the rule</button>}
+        <button type="button" disabled={busy} onClick={close}>Back</button>
+      </div>
+    </div>
   );
 }
 

@@ -1,19 +1,21 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { SessionStore } from "../core/session.ts";
-import { count } from "../core/format.ts";
+import { count, who } from "../core/format.ts";
 import { failureText, shownState } from "../core/overview.ts";
+import type { RequestRow } from "../core/rows.ts";
 import { visible } from "../core/safe.ts";
 import { seen } from "../core/seen.ts";
 import { titlePage } from "../core/title.ts";
 import { str } from "../core/types.ts";
+import { permissionText } from "../core/words.ts";
 import { samples } from "./agents.tsx";
 import { Icon, State } from "./bits.tsx";
 import { Composer } from "./composer.tsx";
 import { Find } from "./find.tsx";
 import { SessionContext, useChanges, useShell } from "./hooks.ts";
 import { useLive } from "./live.ts";
-import { Waiting } from "./requests.tsx";
+import { Waiting, partyOf } from "./requests.tsx";
 import { SessionMenu } from "./settings.tsx";
 import { Transcript } from "./transcript.tsx";
 import { WireView } from "./wire.tsx";
@@ -118,11 +120,7 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
             }}
             toEnd={() => store.end()}
           />
-          {waiting.length > 0 && (
-            <div class="dock" role="region" aria-label="Waiting for an answer" tabIndex={0}>
-              {waiting.map((row) => <Waiting row={row} key={row.key} />)}
-            </div>
-          )}
+          <Dock store={store} waiting={waiting} />
           {store.notice !== "" && (
             <p class="notice" role="status">
               {store.notice}
@@ -139,6 +137,46 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
       </div>
       <Announce waiting={waiting.length} running={fold.running !== ""} />
     </section>
+  );
+}
+
+/** Buttons of the dock that lead to a request. */
+const MAX_STEPS = 12;
+
+/** The requests that wait for an answer. One that another party decides is closed with its name. */
+function Dock({ store, waiting }: { store: SessionStore; waiting: RequestRow[] }): JSX.Element | null {
+  const { me } = useShell();
+  const box = useRef<HTMLDivElement>(null);
+  const before = useRef<RequestRow[]>([]);
+  useEffect(() => {
+    for (const row of before.current) {
+      const { decision } = row;
+      if (!decision || decision.by === "" || waiting.includes(row) || store.notice !== "") continue;
+      const own = me?.name ?? "";
+      if (who(decision.by, own) === "you") continue;
+      const verb = row.kind === "question" ? "answered" : decision.approved === true ? "allowed" : "denied";
+      store.say(`${visible(partyOf(decision, own))} ${verb}: ${visible(row.kind === "question" ? row.prompt.slice(0, 120) : permissionText(row))}`);
+    }
+    before.current = waiting;
+  });
+  if (waiting.length === 0) return null;
+  const go = (at: number): void => {
+    const card = box.current?.querySelectorAll<HTMLElement>(".waiting")[at];
+    card?.scrollIntoView({ block: "start" });
+    card?.focus({ preventScroll: true });
+  };
+  return (
+    <div class="dock" role="region" aria-label="Waiting for an answer" tabIndex={0} ref={box}>
+      {waiting.length > 1 && (
+        <p class="count">
+          <strong>{waiting.length} requests wait</strong>
+          {waiting.slice(0, MAX_STEPS).map((row, at) => (
+            <button key={row.key} type="button" class="quiet small" aria-label={`Request ${at + 1} of ${waiting.length}`} title={visible(row.kind === "permission" ? permissionText(row) : row.prompt.slice(0, 120))} onClick={() => go(at)}>{at + 1}</button>
+          ))}
+        </p>
+      )}
+      {waiting.map((row) => <Waiting row={row} key={row.key} />)}
+    </div>
   );
 }
 
