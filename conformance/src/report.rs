@@ -19,18 +19,18 @@ use crate::{
 
 mod diagram;
 mod document;
+mod drawing;
 mod escape;
 mod evidence;
 mod gather;
 mod github;
-mod html;
 mod junit;
-mod markdown;
 mod matrix;
 mod output;
 mod progress;
 mod redact;
 mod tap;
+mod template;
 mod text;
 
 #[cfg(test)]

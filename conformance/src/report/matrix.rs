@@ -3,12 +3,12 @@
 use std::{fmt::Write as _, time::Duration};
 
 use anstyle::{AnsiColor, Style};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
     document::{CaseData, Document},
-    escape::xml,
-    html,
+    template,
 };
 use crate::{baseline::Standing, clauses::Side, exit, printable::short, verdict::Verdict};
 
@@ -54,21 +54,25 @@ pub(crate) struct NotJudged {
 }
 
 /// Display of a family, or of a whole result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 enum Look {
+    #[serde(rename = "pass")]
     Good,
+    #[serde(rename = "warn")]
     Odd,
+    #[serde(rename = "fail")]
     Bad,
+    #[serde(rename = "skip")]
     Absent,
 }
 
 impl Look {
-    fn class(self) -> &'static str {
-        match self {
-            Self::Good => "pass",
-            Self::Odd => "warn",
-            Self::Bad => "fail",
-            Self::Absent => "skip",
+    fn of(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Pass => Self::Good,
+            Verdict::Skip => Self::Absent,
+            Verdict::Warn | Verdict::Inconclusive => Self::Odd,
+            Verdict::Unsupported | Verdict::Flaky | Verdict::Fail | Verdict::Harness => Self::Bad,
         }
     }
 
@@ -265,46 +269,30 @@ impl Matrix {
 
     /// As one file that needs nothing else.
     pub(crate) fn html(&self) -> String {
-        let mut body = format!(
-            "<h1>Conformance of {} implementations</h1>\n<p class=\"line\">{}</p>\n<p>{}, suite {}, protocol 1, {:.0} s</p>\n",
-            self.rows.len(),
-            xml(&self.last_line()),
-            xml(&self.started_at),
-            env!("CARGO_PKG_VERSION"),
-            self.took.as_secs_f64()
-        );
-        for (side, rows) in self.tables() {
+        let tables = self.tables().map(|(side, rows)| {
             let families = families(&rows);
-            let _ = write!(body, "<h2>{side}s</h2>\n<table><tr>");
-            for (head, _) in heads("implementation", &families) {
-                let _ = write!(body, "<th>{}</th>", xml(&head));
-            }
-            body.push_str("</tr>\n");
-            for row in &rows {
-                body.push_str(&html_row(&cells(row, &families)));
-            }
-            body.push_str("</table>\n");
-            body.push_str(&html_differences(&rows));
-        }
-        let without: Vec<&Row> = self.rows.iter().filter(|row| row.judged.is_err()).collect();
-        if !without.is_empty() {
-            body.push_str("<h2>Without a result</h2>\n<dl>\n");
-            for row in without {
-                let reason = row
-                    .judged
-                    .as_ref()
-                    .err()
-                    .map(|why| format!("{}: {}", why.result, why.reason));
-                let _ = writeln!(
-                    body,
-                    "<dt>{}</dt><dd>{}</dd>",
-                    xml(&row.name),
-                    xml(&reason.unwrap_or_default())
-                );
-            }
-            body.push_str("</dl>\n");
-        }
-        html::page("Conformance matrix", &body)
+            json!({
+                "side": side,
+                "heads": heads("implementation", &families),
+                "rows": rows.iter().map(|row| cells(row, &families)).collect::<Vec<_>>(),
+                "names": rows.iter().map(|row| &row.name).collect::<Vec<_>>(),
+                "differences": html_differences(&rows),
+            })
+        });
+        let without = self.rows.iter().filter_map(|row| {
+            let why = row.judged.as_ref().err()?;
+            Some((&row.name, format!("{}: {}", why.result, why.reason)))
+        });
+        let values = json!({
+            "rows": self.rows.len(),
+            "last_line": self.last_line(),
+            "started_at": self.started_at,
+            "suite": env!("CARGO_PKG_VERSION"),
+            "seconds": format!("{:.0}", self.took.as_secs_f64()),
+            "tables": tables.collect::<Vec<_>>(),
+            "without": without.collect::<Vec<_>>(),
+        });
+        template::render("matrix.html", &values)
     }
 
     /// The sides that have rows.
@@ -424,57 +412,18 @@ fn differences<'a>(rows: &[&'a Row]) -> Vec<(&'a CaseData, OfRows<'a>)> {
     known
 }
 
-fn html_row(cells: &[Cell]) -> String {
-    let mut text = String::from("<tr>");
-    for (column, (cell, look)) in cells.iter().enumerate() {
-        let tag = if column == 0 { "th" } else { "td" };
-        let _ = match look {
-            Look::Absent => write!(text, "<{tag}>{}</{tag}>", xml(cell)),
-            look => write!(
-                text,
-                "<{tag} class=\"{}\">{}</{tag}>",
-                look.class(),
-                xml(cell)
-            ),
-        };
-    }
-    text.push_str("</tr>\n");
-    text
-}
-
-/// Each case that some have not passed, beside what it became for all.
-fn html_differences(rows: &[&Row]) -> String {
-    let differences = differences(rows);
-    if differences.is_empty() {
-        return String::new();
-    }
-    let mut text =
-        String::from("<h3>Not passed by all</h3>\n<table><tr><th>case</th><th>about</th>");
-    for row in rows {
-        let _ = write!(text, "<th>{}</th>", xml(&row.name));
-    }
-    text.push_str("</tr>\n");
-    for (case, _) in differences {
-        let _ = write!(
-            text,
-            "<tr><th>{}</th><td>{}</td>",
-            xml(&case.id),
-            xml(&case.title)
-        );
-        for row in rows {
-            let _ = match row.case(&case.id) {
-                None => write!(text, "<td></td>"),
-                Some(of_row) => write!(
-                    text,
-                    "<td class=\"{}\" title=\"{}\">{}</td>",
-                    html::class(of_row.verdict),
-                    xml(&short(of_row.because(), 400)),
-                    xml(said("", of_row).trim_start())
-                ),
-            };
-        }
-        text.push_str("</tr>\n");
-    }
-    text.push_str("</table>\n");
-    text
+/// Returns each case that some have not passed, with its result for all.
+fn html_differences(rows: &[&Row]) -> Vec<Value> {
+    let result = |case: &CaseData| {
+        json!({
+            "look": Look::of(case.verdict),
+            "because": short(case.because(), 400),
+            "text": said("", case).trim_start(),
+        })
+    };
+    let differences = differences(rows).into_iter().map(|(case, _)| {
+        let results = rows.iter().map(|row| row.case(&case.id).map(result));
+        json!({ "id": case.id, "title": case.title, "results": results.collect::<Vec<_>>() })
+    });
+    differences.collect()
 }

@@ -7,7 +7,7 @@ use std::{
     str::FromStr,
 };
 
-use super::{document::Document, github, html, junit, markdown, tap};
+use super::{document::Document, github, junit, tap, template};
 
 /// A report and its destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,8 +55,8 @@ impl Format {
             Self::Json => pretty(document),
             Self::Junit => junit::junit(document),
             Self::Tap => tap::tap(document),
-            Self::Markdown => markdown::markdown(document),
-            Self::Html => html::html(document),
+            Self::Markdown => template::summary(document),
+            Self::Html => template::html(document),
             Self::Github => github::annotations(document),
             Self::Summary => {
                 let outcome = &document.outcome;
