@@ -317,7 +317,7 @@ async def compressed_bomb(trial: Trial) -> None:
 @case("C-BND-06", "a chunk whose length has no end is left", "[client.4]")
 async def endless_chunk_length(trial: Trial) -> None:
     head = b"HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
-    await _endless(trial, "open", head, b"0" * 65536, 4 * MIB, "the length")
+    await _endless(trial, "open", head, b"f" * 65536, 4 * MIB, "the length")
 
 
 # Inputs that are sent once.
