@@ -10,11 +10,15 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader, stdin};
+use tokio::sync::mpsc;
 use trunkline_client::{
     ChildProcess, Client, ClientError, Event, EventBody, Events, Input, ReconnectPolicy, Session,
     Turn, UnixSocket, WebSocket,
-    protocol::{AdapterBody, FileInput, FileOutput, RelayBody, RequestId, Sha256},
+    protocol::{
+        AdapterBody, FileInput, FileOutput, InputResponse, Json, PermissionResponse, RelayBody,
+        RequestId, Role, SessionAttach, SessionId, SessionStart, SessionUpdate, SessionsList,
+        Sha256,
+    },
 };
 
 /// The outcome of an instruction that has no result.
@@ -116,17 +120,22 @@ impl Driver {
         match text(message, "do") {
             "connect" => return self.connect(message).await,
             "open" => {
-                let (session, events) = self.client()?.open(start_of(message)?).await?;
+                let (session, events) = self.client()?.open(start_of(message)).await?;
                 return Ok(self.follow(session, events));
             }
             "attach" => {
-                let attach = serde_json::from_value(with(message, &["after", "epoch", "role"]))?;
-                let id = serde_json::from_value(message["session"].clone())?;
+                let attach = SessionAttach {
+                    after: message["after"].as_u64().unwrap_or_default(),
+                    epoch: message["epoch"].as_u64(),
+                    role: (message["role"] == "observe").then_some(Role::Observe),
+                    ..SessionAttach::default()
+                };
+                let id = session_id(message)?;
                 let (session, events) = self.client()?.attach(id, attach).await?;
                 return Ok(self.follow(session, events));
             }
             "fork" => {
-                let id = serde_json::from_value(message["session"].clone())?;
+                let id = session_id(message)?;
                 let (session, events) = self.client()?.fork(&id, message["seq"].as_u64()).await?;
                 return Ok(self.follow(session, events));
             }
@@ -143,11 +152,14 @@ impl Driver {
             "agents" => return Ok(json!({ "agents": self.client()?.agents(false).await? })),
             "get_file" => return self.file(message).await,
             "settings" => {
-                let update = serde_json::from_value(message["options"].clone())?;
+                let update = SessionUpdate {
+                    model: message["options"]["model"].as_str().map(str::to_owned),
+                    ..SessionUpdate::default()
+                };
                 self.session(message)?.update(update).await?;
             }
             "edit" => {
-                let id = serde_json::from_value(message["session"].clone())?;
+                let id = session_id(message)?;
                 let title = message["title"].as_str().map(str::to_owned);
                 let archived = message["archived"].as_bool();
                 self.client()?.edit(&id, title, archived).await?;
@@ -317,26 +329,28 @@ impl Driver {
                 "the name of a person is a member of HTTP".to_owned(),
             ));
         }
-        let names = ["approved", "option_id", "message", "values", "cancelled"];
-        let mut answer = with(message, &names);
-        answer["request_id"] = json!(request);
+        let id = request_id(&request)?;
         match is_permission {
             Some(true) => {
-                session
-                    .answer_permission(serde_json::from_value(answer)?)
-                    .await?
+                let mut answer = PermissionResponse::new(id, message["approved"] == true);
+                answer.option_id = message["option_id"].as_str().map(str::to_owned);
+                answer.message = message["message"].as_str().map(str::to_owned);
+                session.answer_permission(answer).await?;
             }
             Some(false) => {
-                session
-                    .answer_question(serde_json::from_value(answer)?)
-                    .await?
+                let values = message["values"].as_object().map(|values| {
+                    let values = values.iter();
+                    let values = values.map(|(name, value)| Ok((name.clone(), Json::of(value)?)));
+                    values.collect::<Result<_, serde_json::Error>>()
+                });
+                let answer = InputResponse {
+                    request_id: id,
+                    values: values.transpose()?,
+                    cancelled: message["cancelled"].as_bool(),
+                };
+                session.answer_question(answer).await?;
             }
-            None => {
-                let id = RequestId::new(request).map_err(|error| {
-                    Failure::Unsupported(format!("the id of the request: {error}"))
-                })?;
-                return Err(Failure::Client(ClientError::NotPending(id)));
-            }
+            None => return Err(Failure::Client(ClientError::NotPending(id))),
         }
         Ok(())
     }
@@ -345,7 +359,7 @@ impl Driver {
         if !message["before"].is_null() {
             return unsupported("pages are read forward only");
         }
-        let id = serde_json::from_value(message["session"].clone())?;
+        let id = session_id(message)?;
         let from = message["from"].as_u64().unwrap_or(1);
         let to = message["limit"].as_u64().map(|limit| from + limit - 1);
         let page = self.client()?.history(&id, Some(from), to).await?;
@@ -361,18 +375,15 @@ impl Driver {
     }
 
     async fn sessions(&self, message: &Value) -> Outcome {
-        let mut filter = with(
-            &message["filter"],
-            &["state", "text", "archived", "limit", "cursor"],
-        );
-        filter["request_id"] = json!("list");
-        if let Some(agent) = message["filter"]["agent"].as_str() {
-            filter["agent_id"] = json!(agent);
-        }
-        let page = self
-            .client()?
-            .sessions(serde_json::from_value(filter)?)
-            .await?;
+        let filter = &message["filter"];
+        let word = |name: &str| filter[name].as_str().map(str::to_owned);
+        let mut list = SessionsList::new(request_id("list")?);
+        list.limit = filter["limit"]
+            .as_u64()
+            .and_then(|limit| u32::try_from(limit).ok());
+        list.archived = filter["archived"].as_bool();
+        (list.agent_id, list.text, list.cursor) = (word("agent"), word("text"), word("cursor"));
+        let page = self.client()?.sessions(list).await?;
         let sessions: Vec<_> = page
             .sessions
             .iter()
@@ -401,25 +412,36 @@ fn unsupported(reason: &str) -> Outcome {
     Err(Failure::Unsupported(reason.to_owned()))
 }
 
-fn start_of(message: &Value) -> Result<trunkline_client::protocol::SessionStart, Failure> {
-    let mut start = message["options"].clone();
-    if start.is_null() {
-        start = json!({});
+fn start_of(message: &Value) -> SessionStart {
+    SessionStart {
+        agent_id: message["agent"].as_str().map(str::to_owned),
+        model: message["options"]["model"].as_str().map(str::to_owned),
+        ..SessionStart::default()
     }
-    if let Some(agent) = message["agent"].as_str() {
-        start["agent_id"] = json!(agent);
-    }
-    Ok(serde_json::from_value(start)?)
+}
+
+fn session_id(message: &Value) -> Result<SessionId, Failure> {
+    SessionId::new(text(message, "session"))
+        .map_err(|error| Failure::Unsupported(error.to_string()))
+}
+
+fn request_id(id: &str) -> Result<RequestId, Failure> {
+    RequestId::new(id).map_err(|error| Failure::Unsupported(error.to_string()))
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> std::io::Result<()> {
+async fn main() {
     let driver = Driver::default();
-    let mut lines = BufReader::new(stdin()).lines();
-    while let Some(line) = lines.next_line().await? {
+    let (sender, mut lines) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            // The driver ends with its input.
+            let _ = sender.send(line);
+        }
+    });
+    while let Some(line) = lines.recv().await {
         if let Ok(message) = serde_json::from_str::<Value>(&line) {
             tokio::spawn(driver.clone().run(message));
         }
     }
-    Ok(())
 }
