@@ -330,27 +330,26 @@ impl Driver {
             ));
         }
         let id = request_id(&request)?;
-        match is_permission {
-            Some(true) => {
-                let mut answer = PermissionResponse::new(id, message["approved"] == true);
-                answer.option_id = message["option_id"].as_str().map(str::to_owned);
-                answer.message = message["message"].as_str().map(str::to_owned);
-                session.answer_permission(answer).await?;
-            }
-            Some(false) => {
-                let values = message["values"].as_object().map(|values| {
-                    let values = values.iter();
-                    let values = values.map(|(name, value)| Ok((name.clone(), Json::of(value)?)));
-                    values.collect::<Result<_, serde_json::Error>>()
-                });
-                let answer = InputResponse {
-                    request_id: id,
-                    values: values.transpose()?,
-                    cancelled: message["cancelled"].as_bool(),
-                };
-                session.answer_question(answer).await?;
-            }
-            None => return Err(Failure::Client(ClientError::NotPending(id))),
+        let Some(is_permission) = is_permission else {
+            return Err(Failure::Client(ClientError::NotPending(id)));
+        };
+        if is_permission {
+            let mut answer = PermissionResponse::new(id, message["approved"] == true);
+            answer.option_id = message["option_id"].as_str().map(str::to_owned);
+            answer.message = message["message"].as_str().map(str::to_owned);
+            session.answer_permission(answer).await?;
+        } else {
+            let values = message["values"].as_object().map(|values| {
+                let values = values.iter();
+                let values = values.map(|(name, value)| Ok((name.clone(), Json::of(value)?)));
+                values.collect::<Result<_, serde_json::Error>>()
+            });
+            let answer = InputResponse {
+                request_id: id,
+                values: values.transpose()?,
+                cancelled: message["cancelled"].as_bool(),
+            };
+            session.answer_question(answer).await?;
         }
         Ok(())
     }
@@ -432,11 +431,11 @@ fn request_id(id: &str) -> Result<RequestId, Failure> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let driver = Driver::default();
-    let (sender, mut lines) = mpsc::unbounded_channel();
+    let (sender, mut lines) = mpsc::channel(64);
     std::thread::spawn(move || {
         for line in std::io::stdin().lines().map_while(Result::ok) {
             // The driver ends with its input.
-            let _ = sender.send(line);
+            let _ = sender.blocking_send(line);
         }
     });
     while let Some(line) = lines.recv().await {
