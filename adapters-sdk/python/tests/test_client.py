@@ -56,7 +56,10 @@ def test_no_entry_is_lost_or_comes_twice_while_hosts_are_killed(tmp_path):
                     ends += entry["type"] == "turn.complete"
             assert ends == KILLS
             await session.close()
-            assert [entry["seq"] async for entry in session] == list(range(1, session.last + 1))
+            entries = [entry async for entry in session]
+            assert [entry["seq"] for entry in entries] == list(range(1, session.last + 1))
+            inputs = [entry["message_id"] for entry in entries if entry["type"] == "turn.begin"]
+            assert len(inputs) == len(set(inputs)) == KILLS
 
     asyncio.run(asyncio.wait_for(main(), 60 + KILLS * 10))
 

@@ -109,13 +109,15 @@ def test_no_entry_is_lost_or_comes_twice_while_the_daemon_is_killed(tmp_path, wa
         daemon = await Daemon(tmp_path).up()
         async with Client(**daemon.by(way)) as client:
             session = await client.open(entries=True)
-            seqs, ends = [], []
+            seqs, ends, inputs = [], [], []
 
             async def listen():
                 async for entry in session:
                     seqs.append(entry["seq"])
                     if entry["type"] == "turn.complete":
                         ends.append(entry["turn_id"])
+                    elif entry["type"] == "turn.begin":
+                        inputs.append(entry["message_id"])
 
             listening = asyncio.create_task(listen())
             for round in range(KILLS):
@@ -135,6 +137,7 @@ def test_no_entry_is_lost_or_comes_twice_while_the_daemon_is_killed(tmp_path, wa
             await listening
             assert seqs == list(range(1, len(seqs) + 1)) and len(seqs) > last
             assert len(ends) == len(set(ends)) == 2 * KILLS + 1
+            assert len(inputs) == len(set(inputs)) == 2 * KILLS + 1
         await daemon.kill()
 
     run(main(), 60 + KILLS * 20)

@@ -272,8 +272,7 @@ def test_a_late_answer_decides_no_later_request_of_the_same_id():
     async def respond(method, path, writer):
         if method == "POST":
             answered.append(path)
-            writer.write(answer(200, {"id": "r", "request_id": "r", "approved": False}))
-            return is_over.set()
+            return writer.write(answer(200, {"id": "r", "request_id": "r", "approved": False}))
         if "/events" not in path:
             return writer.write(answer(200, ATTACHED))
         writer.write(CHUNKED)
@@ -288,6 +287,7 @@ def test_a_late_answer_decides_no_later_request_of_the_same_id():
     async def use(url):
         async def decide(request, pending):
             if request["resource"] == "second":
+                asyncio.get_running_loop().call_later(0.2, is_over.set)  # long after a late answer
                 return False
             try:
                 await asyncio.sleep(10)
