@@ -83,7 +83,10 @@ def test_retry_after_is_waited_for():
     [
         (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 20000 + b"\r\n", "the head of an answer is over 65536 bytes"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 9000000\r\n\r\n" + b" " * 9_000_000, "an answer is over 8388608 bytes"),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"1" * 70000, "a line between two pieces of an answer is over 65536 bytes"),
+        (
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"1" * 70000,
+            "a line between two pieces of an answer is over 65536 bytes",
+        ),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]", "no object"),
         (answer(200, 1), "no object"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 200000\r\n\r\n" + b"[" * 200000, "no object"),

@@ -112,7 +112,9 @@ class DriverLoop:
         decision = pending.decision
         if decision is None:
             return
-        because = "ended" if decision.reason in ("session_ended", "client_left") else "withdrawn" if decision.reason else "decided"
+        because = "withdrawn" if decision.reason else "decided"
+        if decision.reason in ("session_ended", "client_left"):
+            because = "ended"
         known = {"by": decision.by, "name": decision.name, "approved": decision.approved}
         given = {name: value for name, value in known.items() if value is not None}
         self.report(event="asked.end", session=request["session_id"], request=request["request_id"], because=because, **given)
@@ -203,8 +205,8 @@ class DriverLoop:
     async def do_attach(self, session: str, after: int = 0, epoch: int | None = None, role: str = "control") -> None:
         await self.enter(session, after=after, epoch=epoch, observe=role == "observe")
 
-    async def do_send(self, session: str, turn: str, text: str, files: list[str] = [], queue: bool = False) -> None:  # noqa: B006
-        send, files = self.sessions[session].send, list(files)
+    async def do_send(self, session: str, turn: str, text: str, files: list[str] | None = None, queue: bool = False) -> None:
+        send, files = self.sessions[session].send, files or []
         sent = self.turns[turn] = await self.call(send, text, files) if self.is_blocking else send(text, files)
         self.spawn(self.finish(turn, sent))
 
