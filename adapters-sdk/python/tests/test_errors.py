@@ -219,7 +219,8 @@ def test_a_host_without_a_journal_is_a_mismatch_of_the_protocol():
     [
         (["sh", "-c", "echo the reason >&2; exit 2"], 2, "ended with status 2: the reason"),
         (["sh", "-c", "exit 127"], 127, "status 127"),
-        (["/nonexistent/trunkline"], 127, "could not be started"),
+        (["/nonexistent/trunkline"], 127, "could not be started: No such file"),
+        (["/"], 126, "could not be started: Permission denied"),
     ],
 )
 def test_a_command_that_cannot_work_is_started_once(command, status, text):

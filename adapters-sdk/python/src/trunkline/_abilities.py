@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import uuid
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlencode
@@ -56,7 +57,7 @@ class DaemonAbilities:
             daemon = await pipe.requests()
             assert daemon
             try:
-                return await within_limits(lambda: daemon.ask(method, path, body, key))
+                return await within_limits(functools.partial(daemon.ask, method, path, body, key))
             except (OSError, Refused) as error:
                 tries += 1
                 if tries > 1 and method == "DELETE" and isinstance(error, NotFound):

@@ -334,7 +334,7 @@ class ClientSession:
                     await self._say_input(turn)
 
     async def _say_input(self, turn: ClientTurn) -> None:
-        files = []
+        files, path = [], ""
         try:
             for path in turn._files:
                 files.append(await asyncio.to_thread(_files.announced, path, None, None, True))

@@ -137,7 +137,7 @@ class Unreachable(TrunklineError, ConnectionError):
 
 
 class CommandFailed(TrunklineError):
-    """The command ended with a status that no retry changes, or could not be started (127)."""
+    """The command ended with a status that no retry changes, or could not be started (126, 127)."""
 
     def __init__(self, program: str, status: int, output: str) -> None:
         super().__init__(f"{program} ended with status {status}" + (f": {output}" if output else ""))

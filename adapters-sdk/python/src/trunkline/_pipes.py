@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ EXIT_GRACE = 10.0  # seconds that a command has to end
 MAX_ENTRY = MAX_LINE + 256 * 1024  # bytes of an entry with the members that a journal adds
 OUTPUT_GRACE = 1.0  # seconds in which stderr of a command that has failed ends
 MAX_FILE = 64 * 1024 * 1024  # bytes of a file
+UNSTARTED = {errno.ENOENT: 127, errno.ENOTDIR: 127, errno.EACCES: 126, errno.ENOEXEC: 126}  # statuses, as of a shell
 MAX_OUTPUT = 2048  # bytes of a command's stderr that an error repeats
 
 
@@ -35,6 +37,7 @@ class Pipe(Protocol):
 
     async def file(self, session_id: str, file: Message) -> bytes:
         """Returns the contents of a file that the agent gave. Raises OSError."""
+        ...
 
     async def requests(self) -> Daemon | None:
         """Returns the daemon that takes requests over HTTP; None if this transport has the protocol only."""
@@ -133,8 +136,10 @@ async def start(command: Sequence[str]) -> CommandLines:
     pipe = asyncio.subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe, limit=MAX_ENTRY)
-    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-        raise CommandFailed(command[0], 127, f"it could not be started: {error.strerror}") from error
+    except OSError as error:
+        if (status := UNSTARTED.get(error.errno or 0)) is None:
+            raise
+        raise CommandFailed(command[0], status, f"it could not be started: {error.strerror}") from error
     return CommandLines(command[0], process)
 
 
