@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { mock, test } from "node:test";
-import { Client, overHttp } from "@trunkline/sdk/client";
+import { Client, overHttp, SessionTable } from "@trunkline/sdk/client";
 
 const attached = { id: "s", agent_id: "a", state: "idle", first_seq: 1, last_seq: 0, epoch: 1, requests: [] };
 const entry = (seq, type, more) => `id: ${seq}\nevent: ${type}\ndata: ${JSON.stringify({ type, session_id: "s", seq, epoch: 1, ...more })}\n\n`;
@@ -148,13 +148,45 @@ test("a redirect is not followed, and a session that no host opens now is asked 
   const first = await daemon((_, { answer }) => void answer.writeHead(307, { location: `${never.url}/v1/me` }).end());
   await assert.rejects(Client.connect(overHttp(first.url, "t")));
   let opened = 0;
-  const { url, end } = await daemon((what, { body, answer }) => {
-    if (what === "POST /v1/sessions") return opened++ < 3 ? [503, { detail: "not now" }] : [201, { id: "s", ...body }];
+  const keys = new Set();
+  const { url, end } = await daemon((what, { body, answer, request }) => {
+    if (what === "POST /v1/sessions") {
+      keys.add(request.headers["idempotency-key"]);
+      return opened++ < 3 ? [503, { detail: "not now" }] : [201, { id: "s", ...body }];
+    }
     return there(what) ?? void answer.write(":\n\n");
   });
   const client = await Client.connect(overHttp(url, "t"));
   assert.equal((await client.open({ agent_id: "a", model: "m" })).id, "s");
   assert.equal(opened, 4);
+  assert.deepEqual([keys.size, typeof [...keys][0]], [1, "string"]); // it counts once
   await client.close();
   for (const each of [end, never.end, first.end]) each();
+});
+
+test("the stream over all sessions continues behind its position, whatever ends its lines", async () => {
+  const asked = [];
+  const event = (id, more, end) => [`id: ${id}`, `data: ${JSON.stringify(more)}`, "", ""].join(end);
+  const { url, end } = await daemon((what, { answer, request }) => {
+    if (what !== "GET /v1/events") return there(what);
+    const after = new URL(request.url, "http://x").searchParams.get("after");
+    asked.push(after);
+    const snapshot = { type: "snapshot", sessions: [{ id: "s", agent: "a", state: "idle", last_seq: 1 }], complete: true };
+    if (after === null) return void answer.end(event("p-1", snapshot, "\n"));
+    if (after === "p-1") return void answer.end(event("p-2", { type: "session", change: "title", session_id: "s", agent: "a", seq: 2, title: "T" }, "\r\n"));
+    answer.write(event("p-3", { type: "reset", reason: "too_old" }, "\r"));
+  });
+  const client = await Client.connect(overHttp(url, "t"));
+  const table = new SessionTable();
+  const seen = [];
+  for await (const change of client.watch()) {
+    table.apply(change);
+    seen.push([change.type, change.position, table.sessions.get("s")?.title]);
+    if (change.type === "reset") break;
+  }
+  assert.deepEqual(asked, [null, "p-1", "p-2"]);
+  assert.deepEqual(seen, [["snapshot", "p-1", undefined], ["session", "p-2", "T"], ["reset", "p-3", undefined]]);
+  assert.equal(table.isComplete, false);
+  await client.close();
+  end();
 });
