@@ -73,6 +73,16 @@ test("a bearer that ends soon is renewed before a request", async () => {
   assert.equal(count, 2);
 });
 
+test("a daemon that restarts between a challenge and its answer signs no page out", async () => {
+  let tries = 0;
+  const served = serve(() => "bearer", {
+    "/challenge": () => [200, { challenge: "c" }],
+    "/bearer": () => ((tries += 1) === 1 ? [401, { detail: "the challenge is not valid" }] : [200, { token: "bearer", expires_in: 600 }]),
+  });
+  await new Api((await paired()).key, () => assert.fail("refused")).me();
+  assert.equal(served.length, 5);
+});
+
 test("only an answer signs the page out, and never a daemon that is not there", async () => {
   const why: string[] = [];
   const refused = (reason: string): void => void why.push(reason);
