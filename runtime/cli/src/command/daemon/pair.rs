@@ -81,11 +81,17 @@ fn show_code(pairing: &Value) -> io::Result<()> {
     let mut out = anstream::stdout();
     let origins = pairing["origins"].as_array().into_iter().flatten();
     let origins: Vec<_> = origins.filter_map(Value::as_str).collect();
-    for origin in &origins {
+    let is_local =
+        |origin: &&str| origin.starts_with("http://127.") || origin.starts_with("http://[::1]");
+    let has_remote = !origins.iter().all(is_local);
+    // A link to this machine leads a phone nowhere.
+    for origin in origins
+        .iter()
+        .filter(|origin| !(has_remote && is_local(origin)))
+    {
         let link = format!("{origin}/#/pair/{code}");
-        let is_local = origin.starts_with("http://127.") || origin.starts_with("http://[::1]");
         writeln!(out, "{link}")?;
-        if !is_local && let Ok(drawn) = QrCode::new(&link) {
+        if has_remote && let Ok(drawn) = QrCode::new(&link) {
             let drawn = drawn.render::<Dense1x2>().build();
             for line in drawn.lines() {
                 writeln!(out, "{QR_STYLE}{line}{QR_STYLE:#}")?;

@@ -4,6 +4,7 @@ use std::{
     io::{BufReader, Read, Write},
     net::TcpStream,
     os::unix::net::UnixStream,
+    path::Path,
     thread,
     time::Duration,
 };
@@ -152,6 +153,21 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Checks that no file below a folder contains one of these texts.
+fn assert_no_secrets(folder: &Path, secrets: &[&str]) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let kind = path.symlink_metadata().unwrap().file_type();
+        if kind.is_dir() {
+            assert_no_secrets(&path, secrets);
+        } else if kind.is_file() {
+            let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+            let found = secrets.iter().find(|secret| text.contains(**secret));
+            assert_eq!(found, None, "{}", path.display());
+        }
+    }
+}
+
 /// Answers the question of a terminal when a browser has sent the code.
 fn decide(home: &Home, pairing: &Value, confirm: bool) -> Value {
     let path = format!("/v1/pairing/{}", pairing["id"].as_str().unwrap());
@@ -234,12 +250,38 @@ fn a_browser_signs_in_by_its_key_across_restarts_and_at_its_own_origin_only() {
     let before = browser.client();
     let old = challenge();
     let http = daemon.kill();
-    let daemon = Daemon::at(&home, &http);
+    let arguments = [
+        "up",
+        "--state",
+        "state",
+        "--http",
+        &*http,
+        "--json",
+        "--log-file",
+        "state/log",
+    ];
+    let mut command = home.command(arguments);
+    let daemon = Daemon::of(
+        &home,
+        command.env("TRUNKLINE_LOG", "trunkline_gateway=trace"),
+    );
     before.get("/v1/me").must_be(401);
     browser.answer(&old, &own, &own).must_be(401);
-    browser.client().get("/v1/me").must_be(200);
-    let stored = std::fs::read_to_string(home.path().join("state/tokens.json")).unwrap();
-    assert!(!stored.contains(&old) && !stored.contains(before.token.as_ref().unwrap()));
+    let after = browser.client();
+    after.get("/v1/me").must_be(200);
+    // No file of the daemon has a secret, the log included.
+    let pairing = start_pairing(&home);
+    assert!(Browser::try_pair(&daemon.stranger(), Some("2222-2222")).is_err());
+    let log = std::fs::read_to_string(home.path().join("state/log")).unwrap();
+    assert!(log.contains("a wrong code for pairing was sent"), "{log}");
+    let secrets = [
+        &*old,
+        &code,
+        pairing["code"].as_str().unwrap(),
+        after.token.as_ref().unwrap(),
+        before.token.as_ref().unwrap(),
+    ];
+    assert_no_secrets(&home.path().join("state"), &secrets);
     daemon.down();
 }
 
