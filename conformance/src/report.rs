@@ -24,12 +24,10 @@ mod escape;
 mod evidence;
 mod gather;
 mod github;
-mod junit;
 mod matrix;
 mod output;
 mod progress;
 mod redact;
-mod tap;
 mod template;
 mod text;
 

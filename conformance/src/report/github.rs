@@ -21,7 +21,7 @@ pub(super) fn annotations(document: &Document) -> String {
         };
         let title = format!("{} {} [{}]", case.id, case.title, case.clause);
         let because = match case.standing {
-            Standing::Stale => "it passes, and the baseline says that it does not",
+            Standing::Stale => "it passes, and the baseline lists it as failing",
             _ => case.because(),
         };
         let message = format!(

@@ -7,7 +7,7 @@ use std::{
     str::FromStr,
 };
 
-use super::{document::Document, github, junit, tap, template};
+use super::{document::Document, github, template};
 
 /// A report and its destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,10 +53,10 @@ impl Format {
     pub(crate) fn of(self, document: &Document) -> String {
         match self {
             Self::Json => pretty(document),
-            Self::Junit => junit::junit(document),
-            Self::Tap => tap::tap(document),
-            Self::Markdown => template::summary(document),
-            Self::Html => template::html(document),
+            Self::Junit => template::report("junit.xml", document),
+            Self::Tap => template::report("tap.yaml", document),
+            Self::Markdown => template::report("summary.md", document),
+            Self::Html => template::report("report.html", document),
             Self::Github => github::annotations(document),
             Self::Summary => {
                 let outcome = &document.outcome;

@@ -1,4 +1,5 @@
-//! Reports in HTML and Markdown. `templates/` has their text; every value is escaped for its format.
+//! Reports in HTML, Markdown, JUnit XML and TAP. `templates/` has their text; every value is escaped
+//! for its format.
 
 use std::sync::LazyLock;
 
@@ -13,17 +14,19 @@ use super::{
     diagram,
     document::{CaseData, Document, Totals},
     drawing,
-    escape::{fence_for, markdown as escape_markdown, xml},
+    escape::{fence_for, markdown, xml, yaml},
 };
-use crate::{printable::visible, verdict::Verdict, wire::with};
+use crate::{baseline::Standing, printable::visible, verdict::Verdict, wire::with};
 
 /// Templates by their names.
-const TEMPLATES: [(&str, &str); 5] = [
+const TEMPLATES: [(&str, &str); 7] = [
     ("page.html", include_str!("templates/page.html")),
     ("style.css", include_str!("templates/style.css")),
     ("report.html", include_str!("templates/report.html")),
     ("matrix.html", include_str!("templates/matrix.html")),
     ("summary.md", include_str!("templates/summary.md")),
+    ("junit.xml", include_str!("templates/junit.xml")),
+    ("tap.yaml", include_str!("templates/tap.yaml")),
 ];
 
 static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
@@ -35,8 +38,8 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
         .build();
     environment.set_syntax(syntax.unwrap_or_default());
     environment.set_auto_escape_callback(|name| match name.rsplit('.').next() {
-        Some("html") => AutoEscape::Html,
-        Some("md") => AutoEscape::Custom("markdown".into()),
+        Some("html" | "xml") => AutoEscape::Html,
+        Some(format @ ("md" | "yaml")) => AutoEscape::Custom(format.to_owned().into()),
         _ => AutoEscape::None,
     });
     environment.set_formatter(|out, state, value| {
@@ -47,10 +50,15 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
         let escaped = match state.auto_escape() {
             _ if value.is_safe() || value.is_number() => text,
             AutoEscape::Html => xml(&text),
-            AutoEscape::Custom(_) => escape_markdown(&text),
+            AutoEscape::Custom(format) if format == "md" => markdown(&text),
+            AutoEscape::Custom(_) => yaml(&text),
             _ => text,
         };
         Ok(out.write_str(&escaped)?)
+    });
+    environment.add_filter("plain", |text: String| {
+        let text = visible(&text).replace('\\', "\\\\").replace('#', "\\#");
+        minijinja::Value::from_safe_string(text)
     });
     for (name, source) in TEMPLATES {
         let added = environment.add_template(name, source);
@@ -67,15 +75,9 @@ pub(super) fn render(name: &str, values: &Value) -> String {
     rendered.unwrap_or_else(|error| format!("the report {name} failed: {error:#}\n"))
 }
 
-/// Returns a self-contained HTML file without scripts, fonts and pictures. It is well-formed XML
-/// too.
-pub(super) fn html(document: &Document) -> String {
-    render("report.html", &document_values(document))
-}
-
-/// Returns Markdown for the summary of a CI job.
-pub(super) fn summary(document: &Document) -> String {
-    render("summary.md", &document_values(document))
+/// Renders a report of a run. HTML needs no other file, and is well-formed XML.
+pub(super) fn report(name: &str, document: &Document) -> String {
+    render(name, &document_values(document))
 }
 
 fn document_values(document: &Document) -> Value {
@@ -107,16 +109,57 @@ fn case_values(case: &CaseData) -> Value {
     lines.push(visible(&case.again));
     let lines = lines.join("\n");
     let fence = fence_for(&lines);
-    let drawing = match case.diagram.is_empty() {
-        true => String::new(),
-        false => drawing::svg(case),
-    };
+    let drawing = (!case.diagram.is_empty()).then(|| drawing::svg(case));
     let more = json!({
         "because": case.because(),
         "level_shown": case.level_shown(),
         "verdict_shown": case.verdict.name(),
         "block": format!("{fence}text\n{lines}\n{fence}"),
         "drawing": drawing,
+        "ending": ending(case),
+        "message": message(case),
+        "details": details(case),
     });
     with(json!(case), &more)
+}
+
+/// Returns the element of JUnit for a case. A broken SHOULD passes, unless the run is strict; an
+/// undecided case and an error of the suite are errors.
+fn ending(case: &CaseData) -> &'static str {
+    match case.standing {
+        Standing::Met => "passed",
+        Standing::Known | Standing::NotScored => "skipped",
+        Standing::Undecided | Standing::Harness => "error",
+        Standing::Unexpected | Standing::Stale => "failure",
+    }
+}
+
+fn message(case: &CaseData) -> String {
+    match (case.standing, &case.known) {
+        (Standing::Known, Some(reason)) => format!("known: {reason}"),
+        (Standing::Stale, _) => "it passes, and the baseline lists it as failing".to_owned(),
+        (Standing::NotScored, _) if case.verdict != Verdict::Skip => {
+            format!("not scored in this class: {}", case.verdict)
+        }
+        _ => case.because().to_owned(),
+    }
+}
+
+/// Returns the details of a case that did not pass, in lines.
+fn details(case: &CaseData) -> String {
+    let mut lines = vec![format!("stimulus: {}", case.stimulus)];
+    for finding in &case.findings {
+        lines.push(format!(
+            "[{}] {} ({})",
+            finding.clause, finding.level, finding.check
+        ));
+        lines.push(format!("expected: {}", finding.expected));
+        lines.push(format!("got: {}", finding.got));
+        lines.extend(finding.hint.as_ref().map(|hint| format!("hint: {hint}")));
+    }
+    lines.extend(case.reason.clone());
+    lines.extend(case.notes.iter().map(|note| format!("note: {note}")));
+    lines.extend(diagram::lines(case.gist()));
+    lines.push(format!("again: {}", case.again));
+    lines.join("\n")
 }

@@ -241,11 +241,13 @@ fn paused(t: &mut Trial) -> Outcome<(Session, usize)> {
 }
 
 /// Demands these words in a text in this order; a greeting or background work may be between them.
-pub(in crate::cases) fn demand_order(t: &Trial, text: &str, words: &[&str]) -> Outcome {
+pub(in crate::cases) fn demand_order(t: &Trial, text: &str, words: &[String]) -> Outcome {
     let rest = words.iter().try_fold(text, |rest, word| {
-        rest.split_once(word).map(|(_, rest)| rest)
+        rest.split_once(word.as_str()).map(|(_, rest)| rest)
     });
-    let once = words.iter().all(|word| text.matches(word).count() == 1);
+    let once = words
+        .iter()
+        .all(|word| text.matches(word.as_str()).count() == 1);
     t.demand(
         rest.is_some() && once,
         format!("{words:?} once and in order"),

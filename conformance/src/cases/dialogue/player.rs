@@ -295,6 +295,11 @@ impl Player<'_> {
         value.as_array().cloned().unwrap_or_default()
     }
 
+    /// The strings of the list at a place.
+    fn read_strings(&self, step: &Step, place: usize) -> Vec<String> {
+        serde_json::from_value(self.read_value(step, place)).unwrap_or_default()
+    }
+
     /// Resolves a value: the result that it names, or the value as data.
     fn resolve_value(&self, value: &Value) -> Bound {
         let name = value.as_str().and_then(|text| text.strip_prefix('$'));
@@ -893,13 +898,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "agree",
         Act(|p, step| {
-            let names = p.read_value(step, 0);
-            let names: Vec<&str> = names
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .collect();
+            let names = p.read_strings(step, 0);
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let more = p.read_members(step);
             p.open_sessions(step, |t| Ok(t.agree(&names, &more)?.0))
         }),
@@ -1162,13 +1162,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "in_order",
         Act(|p, step| {
-            let words = p.read_value(step, 0);
-            let words: Vec<&str> = words
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .collect();
+            let words = p.read_strings(step, 0);
             extensions::demand_order(p.t, &p.find_turn(step)?.text(), &words)
         }),
     ),
@@ -1259,13 +1253,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "approvals",
         Act(|p, step| {
-            let wanted = p.read_value(step, 1);
-            let wanted: Vec<bool> = wanted
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_bool)
-                .collect();
+            let wanted: Vec<bool> =
+                serde_json::from_value(p.read_value(step, 1)).unwrap_or_default();
             permission::demand_answers(
                 p.t,
                 &p.find_lower(step, 0)?,
