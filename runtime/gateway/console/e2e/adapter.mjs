@@ -3,7 +3,7 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SCRIPTS } from "../mock/agent.mjs";
-import { sha256 } from "../mock/world.mjs";
+import { COMMANDS, sha256 } from "../mock/world.mjs";
 
 const KNOWN = ["turns", "events", "usage", "options", "questions", "control", "large"];
 /** All that a host without extensions gets, and of each the members that it knows. */
@@ -26,7 +26,7 @@ class Session {
 
   settings(change = {}) {
     this.chosen = { model: "large-2", mode: "code", reasoning_effort: "medium", ...this.chosen, ...change };
-    return { ...this.chosen, models: [{ id: "large-2", label: "Large 2" }, { id: "small-1", label: "Small 1" }], modes: [{ id: "code", name: "Code" }, { id: "plan", name: "Plan" }] };
+    return { ...this.chosen, models: [{ id: "large-2", label: "Large 2" }, { id: "small-1", label: "Small 1" }], modes: [{ id: "code", name: "Code" }, { id: "plan", name: "Plan" }], commands: COMMANDS };
   }
 
   send(message) {

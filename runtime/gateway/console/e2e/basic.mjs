@@ -41,7 +41,7 @@ export const flows = {
       await page.evaluate(() => document.activeElement.blur());
       await page.keyboard.press("n");
       await page.getByLabel("Title").fill("A title of its own");
-      await page.getByLabel("Model").selectOption("small-1");
+      await page.getByRole("dialog").getByLabel("Model").selectOption("small-1");
       await page.getByRole("button", { name: "Create" }).click();
       await page.waitForFunction(() => !document.querySelector("dialog") && !document.querySelector(".ended"));
       await page.getByRole("heading", { level: 1, name: "A title of its own" }).waitFor();
@@ -228,7 +228,7 @@ export const flows = {
       await page.getByRole("button", { name: "Copy this entry" }).click();
       assert.equal(JSON.parse(await page.evaluate(() => navigator.clipboard.readText())).type, "turn.begin");
       await page.getByRole("button", { name: "Settings of the session" }).click();
-      await page.getByLabel("Model").selectOption("small-1");
+      await page.getByRole("dialog").getByLabel("Model").selectOption("small-1");
       await page.getByRole("button", { name: "Apply" }).click();
       await page.locator(".bar").getByText("small-1").waitFor();
       await page.getByRole("button", { name: "Actions" }).click();

@@ -150,4 +150,58 @@ export const flows = {
       await clean(page, wrong);
     },
   },
+  "beside-the-input": {
+    async run(it) {
+      const { page, wrong } = await open(it, await fresh(it, "Beside"));
+      // The plan of the running turn stays in sight.
+      await send(page, "planned");
+      const line = page.locator(".plan-line");
+      await line.getByRole("button", { name: "2 of 3: mend the parser" }).click();
+      assert.deepEqual(await line.locator("li").allInnerTexts(), ["read the test done", "mend the parser in work", "run the tests"]);
+      await page.getByRole("button", { name: "Stop the turn" }).click();
+      await line.waitFor({ state: "detached" });
+      // Choices take effect at once.
+      await page.getByRole("combobox", { name: "Model" }).selectOption("small-1");
+      await page.locator(".bar").getByText("small-1").waitFor();
+      await page.getByRole("combobox", { name: "Mode", exact: true }).selectOption("plan");
+      await page.locator(".bar").getByText("plan", { exact: true }).waitFor();
+      await page.getByRole("combobox", { name: "Effort" }).selectOption("high");
+      await page.waitForFunction(() => document.querySelector("select[aria-label=Effort]").value === "high");
+      await page.route("**/settings", (route) => route.fulfill({ status: 422, contentType: "application/problem+json", body: JSON.stringify({ status: 422, detail: "mode: not this one" }) }));
+      await page.getByRole("combobox", { name: "Mode", exact: true }).selectOption("code");
+      await page.getByText("It was not changed: mode: not this one").waitFor();
+      assert.equal(await page.getByRole("combobox", { name: "Mode", exact: true }).inputValue(), "plan", "what is in force is shown");
+      // Commands, by keys only.
+      const field = page.locator("#input");
+      await field.focus();
+      await page.keyboard.type("/");
+      const commands = page.getByRole("listbox", { name: "Commands of the agent" });
+      assert.equal(await commands.getByRole("option").count(), 3);
+      assert.equal(await field.getAttribute("aria-activedescendant"), "completion-0");
+      await page.keyboard.press("ArrowDown");
+      assert.match(await commands.locator("[aria-selected=true]").innerText(), /compact[^]*smaller/);
+      await page.keyboard.press("Escape");
+      await commands.waitFor({ state: "detached" });
+      assert.equal(await field.inputValue(), "/");
+      await page.keyboard.type("rev");
+      await commands.getByText("/review").waitFor();
+      await page.keyboard.press("Enter");
+      assert.equal(await field.inputValue(), "/review ");
+      assert.equal(await page.locator(".bubble").count(), 1, "Enter chose, and did not send");
+      await field.fill("");
+      await page.keyboard.type("/<im");
+      await page.keyboard.press("Tab");
+      assert.equal(await field.inputValue(), "<b>bold</b> ");
+      // Paths that the session has seen.
+      await field.fill("work");
+      await page.locator(".composer .primary").click();
+      await page.waitForFunction(() => !document.querySelector(".composer .stop"));
+      await field.focus();
+      await page.keyboard.type("Look at @pars");
+      await page.getByRole("listbox", { name: "Files of this session" }).getByRole("option", { name: "/srv/app/src/parser.rs" }).click();
+      assert.equal(await field.inputValue(), "Look at @/srv/app/src/parser.rs ");
+      assert.equal(await page.evaluate(() => document.activeElement.id), "input");
+      await clean(page, wrong);
+    },
+  },
 };

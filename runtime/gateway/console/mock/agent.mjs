@@ -59,6 +59,10 @@ export const SCRIPTS = {
       say({ type: "output", turn_id: turn, content: `word${at} ` });
     }
   },
+  async planned({ say, turn, signal }) {
+    say({ type: "plan", turn_id: turn, entries: [{ content: "read the test", status: "completed" }, { content: "mend the parser", status: "in_progress", priority: "high" }, { content: "run the tests", status: "pending" }] });
+    await wait(60_000, signal);
+  },
   async work(it) {
     const { say, turn, signal, pace } = it;
     say({ type: "plan", turn_id: turn, entries: [{ content: "read the test", status: "completed" }, { content: "mend the parser", status: "in_progress", priority: "high" }, { content: "run the tests", status: "pending" }] });

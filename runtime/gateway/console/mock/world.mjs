@@ -3,6 +3,12 @@ import { createHash } from "node:crypto";
 
 export const sha256 = (content) => createHash("sha256").update(content).digest("hex");
 
+/** Commands that the mock's agents understand. */
+export const COMMANDS = [
+  { name: "review", description: "Reviews the changes", hint: "a path", text: "/review" }, { name: "compact", description: "Makes the context smaller" },
+  { name: "<img/src=x/onerror=window.pwned=1>", description: "<img src=x onerror=window.pwned=1>", text: "<b>bold</b>" },
+];
+
 export class Session {
   constructor(world, id, agent, title = "") {
     Object.assign(this, { world, id, agent, title, entries: [], listeners: new Set(), files: new Map(), inputs: new Map() });
@@ -11,7 +17,7 @@ export class Session {
     this.add({
       type: "session.info", model: "large-2", mode: "code", reasoning_effort: "medium", input_modes: ["queue", "steer"],
       models: [{ id: "large-2", label: "Large 2" }, { id: "small-1", label: "Small 1" }],
-      modes: [{ id: "code", name: "Code" }, { id: "plan", name: "Plan" }],
+      modes: [{ id: "code", name: "Code" }, { id: "plan", name: "Plan" }], commands: COMMANDS,
     });
   }
 

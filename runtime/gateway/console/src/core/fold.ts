@@ -1,5 +1,7 @@
 /** Folds the entries of a session to the rows of its transcript and to what is in force. Pure: no clock, no page. */
 
+import { readCommands } from "./complete.ts";
+import type { SlashCommand } from "./complete.ts";
 import { noteOf, openRequest, readDecision, readDiffs } from "./read.ts";
 import type { EndRow, FileRow, InputRow, NoteRow, PlanRow, RequestRow, Row, TextRow, ToolRow } from "./rows.ts";
 import { PART, cut } from "./split.ts";
@@ -21,6 +23,7 @@ export interface Settings {
   mode: string;
   effort: string;
   display: string;
+  commands: SlashCommand[];
 }
 
 /** A row without the members that `Fold.add` sets. */
@@ -49,7 +52,7 @@ export class Fold {
   withdrawn = new Set<string>();
   /** Requests that wait for an answer. */
   pending = new Map<string, RequestRow>();
-  settings: Settings = { models: [], modes: [], inputModes: [], model: "", mode: "", effort: "", display: "" };
+  settings: Settings = { models: [], modes: [], inputModes: [], model: "", mode: "", effort: "", display: "", commands: [] };
   context: { used: number; total: number } | undefined;
   progress = "";
   /** The begin of the first input: the headline where the session has none. */
@@ -94,13 +97,14 @@ export class Fold {
 
   /** Takes the choices that an entry before the first one offers, but not what was chosen then. */
   learn(entry: Entry): void {
-    const { models, modes, inputModes, model, mode, effort, display } = this.settings;
+    const { models, modes, inputModes, commands, model, mode, effort, display } = this.settings;
     this.choose(entry);
     const it = this.settings;
     Object.assign(it, { model, mode, effort, display: display || it.display });
     if (models.length > 0) it.models = models;
     if (modes.length > 0) it.modes = modes;
     if (inputModes.length > 0) it.inputModes = inputModes;
+    if (commands.length > 0) it.commands = commands;
   }
 
   /** Takes an entry. One whose number is known already is passed over, and says so. */
@@ -130,6 +134,11 @@ export class Fold {
     this.mark("");
   }
 
+  /** The plan of the running turn. */
+  get plan(): PlanRow | undefined {
+    return this.plans.get(`${this.running} `);
+  }
+
   get running(): string {
     return this.openTurns[0] ?? "";
   }
@@ -154,7 +163,7 @@ export class Fold {
       case "tool.end":
         return this.tool(entry);
       case "plan":
-        return this.plan(entry);
+        return this.planned(entry);
       case "progress":
         this.progress = str(entry.message);
         return;
@@ -413,7 +422,7 @@ export class Fold {
     }
   }
 
-  private plan(entry: Entry): void {
+  private planned(entry: Entry): void {
     const entries = list(entry.entries).map((each) => {
       const it = obj(each);
       return { content: str(it.content), status: str(it.status), priority: str(it.priority) };
@@ -574,6 +583,7 @@ export class Fold {
     if (entry.models !== undefined) it.models = choices(entry.models);
     if (entry.modes !== undefined) it.modes = choices(entry.modes);
     if (entry.input_modes !== undefined) it.inputModes = list(entry.input_modes).map(str);
+    if (entry.commands !== undefined) it.commands = readCommands(entry.commands);
     if (str(entry.model) !== "") it.model = str(entry.model);
     if (str(entry.mode) !== "") it.mode = str(entry.mode);
     if (str(entry.reasoning_effort) !== "") it.effort = str(entry.reasoning_effort);

@@ -1,5 +1,8 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { complete, seenPaths } from "../core/complete.ts";
+import type { Completions } from "../core/complete.ts";
+import { Choices, CompletionList } from "./beside.tsx";
 import { inputAction, keyOf, useEnterSends } from "./bindings.ts";
 import { Fault, Icon } from "./bits.tsx";
 import { ATTACH } from "./drop.tsx";
@@ -19,6 +22,8 @@ export function Composer(): JSX.Element {
   const [files, setFiles] = useState<Attachment[]>([]);
   const [steer, setSteer] = useState(false);
   const [fault, fail] = useState("");
+  const [found, find] = useState<Completions | undefined>(undefined);
+  const [chosen, choose] = useState(0);
   const area = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
   const next = useRef(0);
@@ -97,6 +102,32 @@ export function Composer(): JSX.Element {
     return () => removeEventListener(ATTACH, take);
   }, []);
 
+  const look = (value: string, cursor: number): void => {
+    find(complete(value, cursor, settings.commands, () => seenPaths(store.rows)));
+    choose(0);
+  };
+  const pick = (at: number): void => {
+    const option = found?.options[at];
+    if (!found || !option) return;
+    const cursor = found.from + option.insert.length;
+    write(text.slice(0, found.from) + option.insert + text.slice(found.to).replace(/^ /, ""));
+    find(undefined);
+    requestAnimationFrame(() => area.current?.setSelectionRange(cursor, cursor));
+  };
+  /** Keys of the list of completions, while it is open. */
+  const listKey = (event: KeyboardEvent): boolean => {
+    if (!found || event.isComposing || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return false;
+    const { length } = found.options;
+    if (event.key === "ArrowDown") choose((chosen + 1) % length);
+    else if (event.key === "ArrowUp") choose((chosen + length - 1) % length);
+    else if (event.key === "Enter" || event.key === "Tab") pick(chosen);
+    else if (event.key === "Escape") find(undefined);
+    else return false;
+    event.preventDefault();
+    event.stopPropagation();
+    return true;
+  };
+
   const send = (): void => {
     const ready = files.filter((file) => file.state === "ready");
     if (files.some((file) => file.state === "loading")) return fail("a file is still on its way");
@@ -132,6 +163,7 @@ export function Composer(): JSX.Element {
       <Tray edit={put} />
       <Attachments files={files} remove={(key) => setFiles(files.filter((each) => each.key !== key))} />
       <Fault text={fault} />
+      {found && <CompletionList found={found} chosen={chosen} pick={pick} />}
       <div class="line">
         <input ref={picker} type="file" multiple hidden aria-label="Files" onChange={(event) => {
           attach(event.currentTarget.files);
@@ -144,8 +176,13 @@ export function Composer(): JSX.Element {
           rows={1}
           value={text}
           aria-label="Message"
+          {...(found ? { "aria-haspopup": "listbox" as const, "aria-controls": "completions", "aria-activedescendant": `completion-${chosen}`, "aria-autocomplete": "list" as const } : {})}
+          onBlur={() => find(undefined)}
           placeholder={`${steers ? "Add to the running turn" : running !== "" ? "Queue an input" : "Message"}${matchMedia("(hover: hover) and (min-width: 760px)").matches ? `  (${keyOf("send")} sends)` : ""}`}
-          onInput={(event) => write(event.currentTarget.value)}
+          onInput={(event) => {
+            write(event.currentTarget.value);
+            look(event.currentTarget.value, event.currentTarget.selectionStart);
+          }}
           onPaste={(event) => {
             const pasted = event.clipboardData?.files;
             // Text that a word processor copies comes with a picture of itself.
@@ -154,7 +191,7 @@ export function Composer(): JSX.Element {
             attach(pasted);
           }}
           onKeyDown={(event) => {
-            if (inputAction(event) !== "send") return;
+            if (listKey(event) || inputAction(event) !== "send") return;
             event.preventDefault();
             send();
           }}
@@ -169,6 +206,7 @@ export function Composer(): JSX.Element {
           <Icon name="send" />
         </button>
       </div>
+      <Choices />
     </form>
   );
 }

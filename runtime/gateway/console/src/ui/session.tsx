@@ -10,6 +10,7 @@ import { titlePage } from "../core/title.ts";
 import { str } from "../core/types.ts";
 import { permissionText } from "../core/words.ts";
 import { samples } from "./agents.tsx";
+import { PlanLine } from "./beside.tsx";
 import { Icon, State } from "./bits.tsx";
 import { Composer } from "./composer.tsx";
 import { Find } from "./find.tsx";
@@ -131,6 +132,7 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
             {fold.running !== "" && <><i class="pulse" aria-hidden="true" />{visible(fold.progress.slice(0, 200)) || "works"}</>}
             {fold.openTurns.length > 1 && <span class="dim"> · {fold.openTurns.length - 1} queued</span>}
           </p>
+          <PlanLine />
           <Composer />
         </div>
         {wire && <WireView />}
