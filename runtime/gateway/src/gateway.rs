@@ -23,7 +23,7 @@ use trunkline_sessions::Sessions;
 
 use crate::{
     auth::{
-        authorizer::{FolderRule, PrincipalAuthorizer},
+        authorizer::{HubOrigin, PrincipalAuthorizer},
         handover::HandoverCodes,
         lasting_rules::LastingRules,
         pairing::PairingCodes,
@@ -286,9 +286,9 @@ impl Shared {
     }
 
     /// Returns the options of a relay that serves a principal with its permissions.
-    pub(crate) fn relay_options(&self, principal: &Principal, folders: FolderRule) -> RelayOptions {
+    pub(crate) fn relay_options(&self, principal: &Principal, hub: HubOrigin) -> RelayOptions {
         let options = RelayOptions::default().sessions(self.sessions_for(principal));
-        match PrincipalAuthorizer::of(principal, &self.host, folders) {
+        match PrincipalAuthorizer::of(principal, &self.host, hub) {
             Some(table) => options.judged(Arc::new(table)),
             None => options.of_user(),
         }

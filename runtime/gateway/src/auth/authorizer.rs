@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use trunkline_host::{AgentStatus, Host};
+use trunkline_host::{AgentStatus, Host, config::AgentConfig};
 use trunkline_protocol::{
     HostBody, HostMessage, HubBody, HubKind, HubMessage, Resume, SessionAttach, SessionId,
     SessionStart, SessionUpdate,
@@ -38,26 +38,25 @@ pub(crate) struct PrincipalAuthorizer {
     may_approve: Result<(), &'static str>,
     /// Host with the agents whose configuration allows options.
     host: Host,
-    folders: FolderRule,
+    hub: HubOrigin,
     /// True if the client sees the sessions of other clients.
     sees_all: bool,
     /// Agents whose folder the client must not choose; `None` for all.
     agents_with_folder: Option<Vec<String>>,
 }
 
-/// Rule for folders that a session names.
+/// Origin of the messages of a hub. A session names folders from either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FolderRule {
-    /// A session names no folder.
-    Refused,
-    /// Folders within `work_dir` and `allowed_dirs` of the agent's configuration: each session of
-    /// ACP names one. Files are allowed, too, since the hub is this daemon's own ACP agent.
-    Allowed,
+pub(crate) enum HubOrigin {
+    /// A client of a network, which names no file and no conversation.
+    Network,
+    /// This daemon's own ACP agent, which stores the files that it names.
+    OwnAcp,
 }
 
 impl PrincipalAuthorizer {
     /// Creates the rules for a principal; `None` for this user, who may send everything.
-    pub(crate) fn of(principal: &Principal, host: &Host, folders: FolderRule) -> Option<Self> {
+    pub(crate) fn of(principal: &Principal, host: &Host, hub: HubOrigin) -> Option<Self> {
         match principal {
             Principal::User => None,
             Principal::Bearer(bearer) => Some(Self {
@@ -67,7 +66,7 @@ impl PrincipalAuthorizer {
                     .then_some(())
                     .ok_or_else(|| no_approval(principal)),
                 host: host.clone(),
-                folders,
+                hub,
                 sees_all: principal.visitor().is_none_or(|visitor| visitor.sees_all),
                 agents_with_folder: principal.agents_with_folder().map(<[_]>::to_vec),
             }),
@@ -94,33 +93,38 @@ impl PrincipalAuthorizer {
         agent: Option<&str>,
     ) -> Result<SessionStart, String> {
         let mut start = start.clone();
-        if self.folders == FolderRule::Refused {
-            return Ok(start);
-        }
         let by_id = |resume: &Resume| resume.params.is_none() && resume.fork.is_none();
-        if self.sees_all && start.resume.as_ref().is_some_and(by_id) {
+        if self.hub == HubOrigin::OwnAcp
+            && self.sees_all
+            && start.resume.as_ref().is_some_and(by_id)
+        {
             start.resume = None;
         }
         let config = agent
             .and_then(|id| self.host.agent(id))
             .map(|agent| agent.config.clone());
-        for folder in start
-            .cwd
-            .take()
-            .into_iter()
-            .chain(start.add_dirs.take().into_iter().flatten())
+        if config
+            .as_ref()
+            .is_some_and(|config| self.has_any_folder(config))
         {
-            if !config
-                .as_ref()
-                .is_some_and(|config| config.allows_dir(Path::new(&folder)))
-            {
-                return Err(format!(
-                    "{folder} is no folder that the agent's configuration allows to a network: it has to be in its \
-                     `work_dir` or one of `allowed_dirs`"
-                ));
-            }
+            return Ok(start);
         }
-        Ok(start)
+        // The home folder and `/` are no choice of an operator.
+        let config = config.filter(|config| !config.needs_cwd);
+        let is_allowed = |folder: &String| {
+            let config = config.as_ref();
+            config.is_some_and(|config| config.allows_dir(Path::new(folder)))
+        };
+        let cwd = start.cwd.take().into_iter().map(|cwd| ("cwd", cwd));
+        let add_dirs = start.add_dirs.take().into_iter().flatten();
+        let mut folders = cwd.chain(add_dirs.map(|dir| ("add_dirs", dir)));
+        match folders.find(|(_, folder)| !is_allowed(folder)) {
+            None => Ok(start),
+            Some((name, folder)) => Err(format!(
+                "{name} may not be set from a network to {folder}: it has to be in the agent's `work_dir` or one \
+                 of `allowed_dirs`"
+            )),
+        }
     }
 
     /// Returns the options of an agent's sessions that may be set now; none for an unknown agent.
@@ -129,10 +133,15 @@ impl PrincipalAuthorizer {
         let Some(AgentStatus { config, .. }) = agent else {
             return ListedOptions(Vec::new());
         };
-        let others = self.agents_with_folder.as_ref();
-        let has_choice = others.is_some_and(|others| !others.contains(&config.id));
+        let has_choice = self.has_any_folder(&config);
         let listed = config.network_options.names();
         ListedOptions(listed.chain(has_choice.then_some("cwd")).collect())
+    }
+
+    /// Returns `true` if a session of the agent may work in any folder.
+    fn has_any_folder(&self, config: &AgentConfig) -> bool {
+        let others = self.agents_with_folder.as_ref();
+        others.is_some_and(|others| !others.contains(&config.id))
     }
 }
 
@@ -153,20 +162,20 @@ pub(crate) fn authorize(
     message: &HostMessage,
     agent: Option<&str>,
 ) -> Result<(), Problem> {
-    let judged = PrincipalAuthorizer::of(principal, &shared.host, FolderRule::Refused)
+    let judged = PrincipalAuthorizer::of(principal, &shared.host, HubOrigin::Network)
         .map_or(Ok(()), |table| table.authorize_host(message, agent));
     judged.map_err(Problem::forbidden)
 }
 
 /// Returns `true` if a principal may set the option of this name. The title counts as one, and so
-/// does a name that the protocol does not know.
+/// does a name that the protocol does not know. The values of folders are checked with the message.
 pub(crate) fn may_set(
     shared: &Shared,
     principal: &Principal,
     agent: &str,
     name: &str,
 ) -> Result<(), Problem> {
-    let Some(table) = PrincipalAuthorizer::of(principal, &shared.host, FolderRule::Refused) else {
+    let Some(table) = PrincipalAuthorizer::of(principal, &shared.host, HubOrigin::Network) else {
         return Ok(());
     };
     table
@@ -226,7 +235,7 @@ impl PrincipalAuthorizer {
                 .settings(agent)
                 .start(&self.without_allowed(start, agent)?),
             HostBody::SessionUpdate(update) => self.settings(agent).update(update),
-            HostBody::FileInput(_) if self.folders == FolderRule::Allowed => Ok(()),
+            HostBody::FileInput(_) if self.hub == HubOrigin::OwnAcp => Ok(()),
             HostBody::FileInput(_) => Err(
                 "a path of this machine is not taken from a network: give the file by PUT \
                      /v1/sessions/ID/files, and its SHA-256 with the input"
@@ -301,7 +310,7 @@ impl ListedOptions {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_host::config::{AgentConfig, NetworkOption, NetworkOptions};
+    use trunkline_host::config::{NetworkOption, NetworkOptions};
 
     use super::*;
 
@@ -317,7 +326,7 @@ mod tests {
             scope,
             may_approve: Ok(()),
             host: host.build().unwrap(),
-            folders: FolderRule::Refused,
+            hub: HubOrigin::Network,
             sees_all: true,
             agents_with_folder: None,
         }
@@ -542,12 +551,16 @@ mod tests {
         let mut agent = AgentConfig::external("a", "none");
         agent.command.work_dir = root.join("work");
         agent.allowed_dirs = vec![root.join("in")];
-        let host = Host::builder().agent(agent).build().unwrap();
+        let mut at_home = AgentConfig::external("at-home", "none");
+        at_home.command.work_dir = root.join("work");
+        at_home.needs_cwd = true;
+        let host = Host::builder().agent(agent).agent(at_home);
+        let host = host.build().unwrap();
         let mut table = PrincipalAuthorizer {
             scope: Scope::Control,
             may_approve: Err(NO_APPROVAL),
             host,
-            folders: FolderRule::Allowed,
+            hub: HubOrigin::OwnAcp,
             sees_all: false,
             agents_with_folder: None,
         };
@@ -577,6 +590,7 @@ mod tests {
                     "{name} {folder:?}"
                 );
                 assert!(says(&table, Some("gone"), name, value.clone()).is_err());
+                assert!(says(&table, Some("at-home"), name, value.clone()).is_err());
                 assert!(says(&table, None, name, value).is_err());
             }
         }
@@ -608,10 +622,14 @@ mod tests {
             more[name] = value;
             assert!(says(&table, Some("a"), "resume", more).is_err(), "{name}");
         }
-        table.folders = FolderRule::Refused;
+        // Another hub of a network names the same folders, and neither files nor conversations.
+        table.hub = HubOrigin::Network;
         assert!(says(&table, Some("a"), "resume", by_id).is_err());
         assert!(table.hear_host(&file, Some("a")).is_err());
-        assert!(says(&table, Some("a"), "cwd", serde_json::json!(root.join("in"))).is_err());
+        for (folder, may) in [("in", true), ("out", false)] {
+            let folder = serde_json::json!(root.join(folder));
+            assert_eq!(says(&table, Some("a"), "cwd", folder).is_ok(), may);
+        }
     }
 
     /// Every option of a session, by agent. An option that no agent allows cannot be listed.
@@ -640,7 +658,7 @@ mod tests {
             ("role", r#""m""#, false, false),
             ("variables", "{}", false, false),
             ("cwd", r#""/""#, false, false),
-            ("add_dirs", "[]", false, false),
+            ("add_dirs", r#"["/"]"#, false, false),
             ("exchange_dir", r#""/""#, false, false),
             ("allowed_tools", "[]", false, false),
             ("mcp_servers", "[]", false, false),

@@ -22,7 +22,7 @@ use tower_service::Service;
 use trunkline_relay::PrivateSocket;
 
 use crate::{
-    auth::{authorizer::FolderRule, caller::Caller, principal::Principal},
+    auth::{authorizer::HubOrigin, caller::Caller, principal::Principal},
     gateway::Shared,
     http::{
         listener::{Listener, ListenerIdentity},
@@ -230,7 +230,7 @@ pub(crate) async fn serve_socket(
             router::serve(
                 &shared,
                 &Principal::User,
-                FolderRule::Refused,
+                HubOrigin::Network,
                 input,
                 output,
                 stop,

@@ -18,7 +18,7 @@ use trunkline_relay::serve_hub;
 
 use super::{ForwardedPrincipal, Stream};
 use crate::{
-    auth::{authorizer::FolderRule, principal::Principal},
+    auth::{authorizer::HubOrigin, principal::Principal},
     gateway::Shared,
     http::connection::{self, Peer},
 };
@@ -60,7 +60,7 @@ pub(crate) async fn serve(
         let stream = tokio::io::join(input, output);
         return connection::serve(stream, router, Peer::OtherHost(principal), stopped, place).await;
     }
-    let options = shared.relay_options(&principal, FolderRule::Refused);
+    let options = shared.relay_options(&principal, HubOrigin::Network);
     serve_hub(
         shared.host.clone(),
         options,

@@ -34,7 +34,7 @@ use super::{
     list,
 };
 use crate::{
-    auth::{authorizer::FolderRule, principal::Principal, token::Scope},
+    auth::{authorizer::HubOrigin, principal::Principal, token::Scope},
     gateway::Shared,
     http::problem::Problem,
 };
@@ -55,7 +55,7 @@ const CLOSE_GRACE: Duration = Duration::from_secs(2);
 pub(crate) async fn serve<R, W>(
     shared: &Arc<Shared>,
     principal: &Principal,
-    folders: FolderRule,
+    hub: HubOrigin,
     input: R,
     output: W,
     stop: impl Future<Output = ()> + Send,
@@ -63,7 +63,7 @@ pub(crate) async fn serve<R, W>(
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let options = shared.relay_options(principal, folders);
+    let options = shared.relay_options(principal, hub);
     let Some(peers) = &shared.options.peers else {
         serve_hub(shared.host.clone(), options, input, output, stop).await;
         return;

@@ -127,11 +127,22 @@ fn installed_agents_are_for_this_user_and_the_page_and_for_a_token_that_names_th
     };
     child.post("/v1/sessions", &open("codex")).must_be(403);
     child.post("/v1/sessions", &json!({})).must_be(201);
-    // Neither names a folder of this machine, but the page does, of an agent without an entry.
-    let in_folder = |agent: &str| json!({ "agent": agent, "options": { "cwd": place.project } });
-    named.post("/v1/sessions", &in_folder("codex")).must_be(403);
-    page.post("/v1/sessions", &in_folder("echo")).must_be(403);
-    page.post("/v1/sessions", &in_folder("codex")).must_be(201);
+    // Each names the daemon's folder, and only the page another one, of an agent without an entry.
+    let in_folder = |agent: &str, folder: &Path| {
+        let cwd = folder.to_str().unwrap();
+        json!({ "agent": agent, "options": { "cwd": cwd } })
+    };
+    let (here, elsewhere) = (place.project.as_path(), place.home.path());
+    for (client, agent) in [(&named, "codex"), (&page, "echo")] {
+        client
+            .post("/v1/sessions", &in_folder(agent, here))
+            .must_be(201);
+        client
+            .post("/v1/sessions", &in_folder(agent, elsewhere))
+            .must_be(403);
+    }
+    page.post("/v1/sessions", &in_folder("codex", elsewhere))
+        .must_be(201);
     // The figures have no content of sessions.
     plain.get("/metrics").must_be(200);
     daemon.down();
@@ -187,6 +198,9 @@ fn the_home_folder_is_no_default_and_a_configuration_or_the_command_line_decides
     assert!(page.post("/v1/sessions", &open).status >= 400);
     let here = json!({ "agent": "codex", "options": { "cwd": place.project } });
     assert_eq!(place.ask("POST", "/v1/sessions", &here).0, 201);
+    // A token with the agent does not get all of the home folder.
+    let named = daemon.token(&["control", "--agents", "codex"]);
+    named.post("/v1/sessions", &here).must_be(403);
     // The built-in echo does nothing in its folder.
     assert_eq!(place.ask("POST", "/v1/sessions", &json!({})).0, 201);
     daemon.down();

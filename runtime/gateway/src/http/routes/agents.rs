@@ -1,17 +1,19 @@
 //! Agents, their health, and their own conversations.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, iter, path::Path};
 
 use axum::Json;
+use trunkline_host::config::AgentConfig;
 use trunkline_protocol::{AgentEntry, Resume, SessionEntry, SessionStart};
 
 use super::{LastParameter, Query};
 use crate::{
-    auth::principal::Principal,
+    auth::{principal::Principal, token::Scope},
     gateway::Shared,
     http::{
         operation::{RequestContext, answers, parameters},
         problem::{Answer, Problem},
+        uploads::MAX_UPLOAD,
     },
 };
 
@@ -27,6 +29,12 @@ answers! {
         /// Folder of each agent, by its id. Only for this user's own requests.
         #[serde(skip_serializing_if = "Option::is_none")]
         work_dirs: Option<BTreeMap<String, String>>,
+        /// Folders in which a session of each agent may work, by the agent's id; the first one is the
+        /// default. Only for a principal that opens sessions.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        folders: Option<BTreeMap<String, Vec<String>>>,
+        /// Largest file that each agent takes, in bytes, by the agent's id.
+        max_file_bytes: BTreeMap<String, u64>,
         /// Agents whose `cwd` this user's page may choose, because no configuration names a folder.
         #[serde(skip_serializing_if = "Option::is_none")]
         takes_cwd: Option<Vec<String>>,
@@ -41,12 +49,24 @@ pub(super) async fn list(RequestContext { shared, principal }: RequestContext) -
         .default_agent()
         .filter(|id| principal.may_have(id));
     let is_user = matches!(principal, Principal::User);
+    let configs = shared.host.agents().into_iter().map(|agent| agent.config);
+    let configs: Vec<_> = configs
+        .filter(|config| principal.may_have(&config.id))
+        .collect();
     let takes_cwd = principal.agents_with_folder().map(|others| {
         let ids = agents.iter().map(|agent| agent.id.clone());
         ids.filter(|id| !others.contains(id)).collect()
     });
     Json(AgentList {
         takes_cwd,
+        folders: (principal.scope() >= Scope::Control).then(|| {
+            let folders = |config: &AgentConfig| (config.id.clone(), folders(config));
+            configs.iter().map(folders).collect()
+        }),
+        max_file_bytes: configs
+            .iter()
+            .map(|config| (config.id.clone(), max_file_bytes(config)))
+            .collect(),
         agents,
         default,
         work_dirs: is_user.then(|| work_dirs(&shared, &principal)),
@@ -140,6 +160,22 @@ pub(super) async fn continue_conversation(
         ..Resume::default()
     });
     Ok(())
+}
+
+/// Returns the size of the largest file that an agent takes.
+pub(super) fn max_file_bytes(config: &AgentConfig) -> u64 {
+    config.limits.max_file_bytes.min(MAX_UPLOAD)
+}
+
+/// Returns the folders in which a session of an agent may work, except paths that are not UTF-8.
+fn folders(config: &AgentConfig) -> Vec<String> {
+    let here = std::env::current_dir().unwrap_or_default();
+    if config.needs_cwd {
+        return Vec::new();
+    }
+    let roots = iter::once(&config.command.work_dir).chain(&config.allowed_dirs);
+    let absolute = roots.filter_map(|root| here.join(root).to_str().map(str::to_owned));
+    absolute.collect()
 }
 
 /// Returns the folder of each agent by its id, except paths that are not UTF-8.

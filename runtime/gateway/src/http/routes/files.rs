@@ -18,7 +18,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{LastParameter, Query, SessionPath, blocking, inputs};
+use super::{LastParameter, Query, SessionPath, agents::max_file_bytes, blocking, inputs};
 use crate::{
     auth::token::hex,
     http::{
@@ -76,17 +76,25 @@ pub(super) async fn take(
     let name = new.name.map(|name| base_name(&name));
     let size = request.body().size_hint().exact();
     if size.is_some_and(|size| size > MAX_UPLOAD) {
-        return Err(too_large());
+        return Err(too_large(MAX_UPLOAD));
     }
     let (uploads, session) = (shared.uploads.clone(), id.clone());
     let token = principal.token_id().map(str::to_owned);
     let upload = blocking(move || uploads.begin(&session, token.as_deref(), size)).await?;
     // The room is reserved first: a removal of the session from now on cancels the upload.
-    drop(context.join_open(&id).await?);
+    let agent = context.join_open(&id).await?.attached.agent_id.clone();
+    let limit = shared
+        .host
+        .agent(&agent)
+        .map(|agent| max_file_bytes(&agent.config));
+    let limit = limit.unwrap_or(MAX_UPLOAD);
+    if size.is_some_and(|size| size > limit) {
+        return Err(too_large(limit));
+    }
     let mut file = tokio::fs::File::from_std(upload.reopen()?);
     let body = request.into_body().into_data_stream();
     let is_cancelled = || upload.is_cancelled();
-    let received = receive(body, &mut file, upload.max_bytes(), is_cancelled).await?;
+    let received = receive(body, &mut file, limit.min(upload.max_bytes()), is_cancelled).await?;
     let uploads = shared.uploads.clone();
     let kept = UploadedFile { name, ..received };
     let keep = move || {
@@ -100,8 +108,8 @@ pub(super) async fn take(
     Ok(WithStatus(Json(kept)))
 }
 
-fn too_large() -> Problem {
-    Problem::too_large(format!("a file may have {MAX_UPLOAD} bytes"))
+fn too_large(max_bytes: u64) -> Problem {
+    Problem::too_large(format!("a file may have {max_bytes} bytes"))
 }
 
 /// Writes the parts of an upload to its file, within [`UPLOAD_TIME`].
@@ -128,7 +136,7 @@ async fn receive<E: fmt::Display>(
             }
             size += part.len() as u64;
             if size > max_bytes {
-                return Err(too_large());
+                return Err(too_large(max_bytes));
             }
             hash.update(&part);
             file.write_all(&part).await?;

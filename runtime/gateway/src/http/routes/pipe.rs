@@ -9,7 +9,7 @@ use axum::{
 use trunkline_protocol::MAX_LINE;
 
 use super::socket::{self, MessageFormat};
-use crate::{auth::authorizer::FolderRule, gateway::Shared, http::problem::Answer, peers::router};
+use crate::{auth::authorizer::HubOrigin, gateway::Shared, http::problem::Answer, peers::router};
 
 pub(super) async fn upgrade(
     State(shared): State<Arc<Shared>>,
@@ -24,7 +24,7 @@ pub(super) async fn upgrade(
         MessageFormat::Lines,
         Box::new(move |principal, input, output, stop| {
             Box::pin(async move {
-                router::serve(&relay, &principal, FolderRule::Refused, input, output, stop).await
+                router::serve(&relay, &principal, HubOrigin::Network, input, output, stop).await
             })
         }),
     )

@@ -122,6 +122,7 @@ pub(super) async fn open(
     let mut options = new.options;
     options
         .keys()
+        .filter(|name| !matches!(&***name, "cwd" | "add_dirs"))
         .try_for_each(|name| may_set(shared, principal, &agent, name))?;
     let title = match options.remove("title") {
         None => None,

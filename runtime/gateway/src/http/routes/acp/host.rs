@@ -13,7 +13,7 @@ use super::{
     MAX_MESSAGE_BYTES,
 };
 use crate::{
-    auth::{authorizer::FolderRule, principal::Principal},
+    auth::{authorizer::HubOrigin, principal::Principal},
     gateway::Shared,
     http::problem::Problem,
     peers::router,
@@ -67,7 +67,7 @@ impl Connect for GatewayHost {
             router::serve(
                 &shared,
                 &principal,
-                FolderRule::Allowed,
+                HubOrigin::OwnAcp,
                 input,
                 output,
                 pending(),
