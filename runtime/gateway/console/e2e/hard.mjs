@@ -211,11 +211,11 @@ export const flows = {
       } else for (const text of XSS) await fresh(it, text);
       await send(page, "xss-asks");
       await page.locator(".dock .waiting").first().waitFor();
-      for (const view of ["sessions", "agents", "usage", "inbox"]) {
+      for (const view of ["sessions", "agents", "usage", "inbox", "browsers", "search/onerror"]) {
         await page.evaluate((name) => {
           location.hash = `#/${name}`;
         }, view);
-        await page.locator({ sessions: ".list li a", agents: ".card h2", usage: ".usage td, .usage .empty", inbox: ".inbox [data-request]" }[view]).first().waitFor();
+        await page.locator({ sessions: ".list li a", agents: ".card h2", usage: ".usage td, .usage .empty", inbox: ".inbox [data-request]", browsers: ".page h2", "search/onerror": ".results li" }[view]).first().waitFor();
         await drawn(page);
         await page.evaluate(() => document.querySelectorAll("details").forEach((each) => (each.open = true)));
         assert.deepEqual(await page.evaluate(strangers), [], view);
@@ -224,6 +224,12 @@ export const flows = {
       await page.keyboard.press("n");
       await page.waitForFunction(() => document.querySelectorAll("dialog option").length > 1);
       assert.deepEqual(await page.evaluate(strangers), []);
+      await page.keyboard.press("Escape");
+      await page.waitForFunction(() => !document.querySelector("dialog"));
+      await page.keyboard.press("Control+k");
+      await page.keyboard.type("onerror");
+      await page.locator(".palette li", { hasText: "onerror" }).first().waitFor();
+      assert.deepEqual(await page.evaluate(strangers), [], "the list of commands");
       assert.equal(context.pages().length, 1);
       await clean(page, wrong);
       return `${XSS.length} payloads`;

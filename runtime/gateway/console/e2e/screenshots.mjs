@@ -4,7 +4,7 @@ import { statSync, unlinkSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { fresh } from "./basic.mjs";
 import { daemon, launch, signedIn } from "./browser.mjs";
-import { ends, send } from "./steps.mjs";
+import { ends, send, useDist } from "./steps.mjs";
 
 const FOLDER = fileURLToPath(new URL("../../../../docs/images/", import.meta.url));
 /** A page of pictures loads over slow links, too. */
@@ -41,6 +41,7 @@ try {
 
   for (const scheme of ["light", "dark"]) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: scheme, reducedMotion: "reduce" });
+    await useDist(context);
     const page = await signedIn(context, place, main);
     await page.locator(".composer").waitFor();
     if (scheme === "light") {
@@ -78,7 +79,8 @@ try {
     busy = false;
     await load;
     await context.close();
-    const phone = await browser.newContext({ viewport: { width: 360, height: 640 }, deviceScaleFactor: 2, colorScheme: scheme, reducedMotion: "reduce" });
+    const phone = await browser.newContext({ viewport: { width: 360, height: 640 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true, colorScheme: scheme, reducedMotion: "reduce" });
+    await useDist(phone);
     const small = await signedIn(phone, place, main);
     await small.locator(".waiting").waitFor();
     await shot(small, `phone-${scheme}`);
