@@ -42,7 +42,7 @@ def answer(turn):
         turn.wait(0.002)
 trunkline.serve(answer, steerable=True, takes_updated_input=True, honours=['model'])
 """
-KILLS = int(os.environ.get("TRUNKLINE_KILLS", "20"))
+KILLS = int(os.environ.get("TRUNKLINE_KILLS", "5"))
 NUMBERS = "".join(f"{number} " for number in range(20))
 needs_trunkline = pytest.mark.skipif(shutil.which("trunkline") is None, reason="no program trunkline")
 

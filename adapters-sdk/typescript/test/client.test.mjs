@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import { Client, eventsOf, overHttp, spawned, unixSocket, webSocket } from "@trunkline/sdk/client";
 import { adapter, Daemon, skip } from "./daemon.mjs";
 
-const KILLS = Number(process.env.TRUNKLINE_KILLS ?? 20);
+const KILLS = Number(process.env.TRUNKLINE_KILLS ?? 5);
 let daemon;
 
 before(async () => {
