@@ -329,7 +329,7 @@ export class Client {
 
   /** Removes a session and all that is kept of it. */
   async remove(id: string): Promise<void> {
-    await this.#needsDaemon("to remove a session");
+    await this.#needsDaemon("the removal of a session");
     const session = this.#sessions.get(id);
     // The daemon removes no session that is in use, as one is that this client has closed.
     if (session) session.detach();
@@ -358,7 +358,7 @@ export class Client {
 
   /** The rights of this client. */
   async identity(): Promise<Identity> {
-    await this.#needsDaemon("the rights of a client");
+    await this.#needsDaemon("the identity of a client");
     return this.#request("GET", "/v1/me");
   }
 
@@ -367,7 +367,7 @@ export class Client {
    * follows. A `SessionTable` does that. It rejects if the daemon refuses, or stays away for `retryFor`.
    */
   async *watch({ after, signal }: WatchOptions = {}): AsyncGenerator<OverviewEvent, void, void> {
-    await this.#needsDaemon("the events of all sessions");
+    await this.#needsDaemon("the stream of all sessions");
     const stop = anySignal(this.closing, signal);
     let position = after;
     let since: number | undefined;
