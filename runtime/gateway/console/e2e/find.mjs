@@ -159,7 +159,10 @@ export const flows = {
       const { world } = it.place;
       const hostile = '<img src=x onerror="window.pwned=1"> needle <b>';
       const old = world.open("coder", "The oldest one", "oldest");
-      for (const content of ["first", `A ${hostile}`]) old.add({ type: "turn.begin", turn_id: content, message_id: content, content, by: "l-1" });
+      for (const content of ["first", `A ${hostile}`]) {
+        old.add({ type: "turn.begin", turn_id: content, message_id: content, content, by: "l-1" });
+        old.add({ type: "turn.complete", turn_id: content, status: "completed" });
+      }
       for (let at = 0; at < 60; at += 1) world.open("coder", `Session ${at}`, `many-${at}`);
       Object.assign(world, { searchStep: 10, searchPause: 60 });
       const { page, wrong } = await open(it, "#/sessions");
@@ -174,7 +177,7 @@ export const flows = {
       await page.getByText(hostile).waitFor();
       await page.keyboard.press("Enter");
       await page.locator("article.goal").getByText(hostile).waitFor();
-      assert.equal(new URL(page.url()).hash, "#/sessions/oldest/4");
+      assert.equal(new URL(page.url()).hash, "#/sessions/oldest/5");
       await page.goBack();
       await page.getByText("1 match in 1 session.").waitFor();
       assert.equal(await field.inputValue(), "needle");
