@@ -268,10 +268,28 @@ class HttpDaemon:
                 return await self._changes(request, reply)
             if request.operation == "pipe" and self.upgrade:
                 return await self.upgrade(request, reply)
-            await reply.send(*self.act(request))
+            answer = self.act(request)
+            if request.operation == "input" and request.query.get("wait") == "end":
+                answer = 200, await self._ended(self.journal.find(request.session), answer[1])
+            await reply.send(*answer)
         except Refusal as refusal:
             if not reply.begun:
                 await reply.refuse(refusal.status, refusal.detail, refusal.category)
+
+    async def _ended(self, session: Session, taken: Message) -> Message:
+        """Waits for the end of a turn. Returns the answer of an input with `wait=end`."""
+        turn, changed = session.turns[taken["turn_id"]], asyncio.Event()
+        wake = changed.set
+        session.listeners.append(wake)
+        try:
+            while turn.end is None:
+                changed.clear()
+                await changed.wait()
+        finally:
+            session.listeners.remove(wake)
+        outputs = (each for each in session.entries if each["type"] == "output" and each.get("turn_id") == turn.id)
+        text = "".join(each["content"] for each in outputs)
+        return {"turn_id": turn.id, "message_id": turn.message_id, "seq": turn.seq, "end": turn.end, "text": text}
 
     def act(self, request: Request) -> tuple[Any, ...]:
         """Does what a request asks for, once for each key. Returns a status, a body and headers."""

@@ -70,7 +70,7 @@ MUTANTS = [
     Mutant("fails for unknown fields", {"skips_other_fields": False}, ["C-FRM-05"]),
     Mutant("takes only the last data line", {"joins_data": False}, ["C-FRM-06"]),
     Mutant("knows no byte order mark", {"skips_bom": False}, ["C-FRM-06"]),
-    Mutant("ends lines at U+2028", {"ends_lines_only_at_lf": False}, ["C-FRM-07"]),
+    Mutant("ends lines at U+2028", {"ends_lines_only_at_lf": False}, ["C-FRM-07"], ["C-FRM-03", "C-FRM-08"]),
     Mutant("reads short lines only", {"max_line": 1024 * 1024}, ["C-FRM-08"]),
     # Errors.
     Mutant("retries 401", {"permanent": _permanent_but(401)}, ["C-ERR-02", "C-ERR-03"]),

@@ -781,7 +781,8 @@ class LineStreams:
             async with asyncio.timeout(2):
                 return await self._process.wait()
         except TimeoutError:
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
             return None
 
 

@@ -247,7 +247,7 @@ def _ranges(numbers: list[Any]) -> str:
     """Numbers as ranges, such as 1-4, 7."""
     parts: list[list[int]] = []
     for number in numbers:
-        if parts and isinstance(number, int) and parts[-1][1] + 1 == number:
+        if parts and isinstance(number, int) and parts[-1][1] == number - 1:
             parts[-1][1] = number
         else:
             parts.append([number, number])
@@ -317,6 +317,9 @@ async def run_case(
             verdict.result, verdict.reason = "skip", str(lacking)
         except DriverFailure as broken:
             verdict.result, verdict.expected, verdict.seen = "fail", "a driver that works", str(broken)
+        except (KeyError, TypeError, ValueError, AttributeError) as odd:
+            verdict.result, verdict.seen = "fail", f"{odd!r}; {trial.seen_events()}"
+            verdict.expected = "reports with the members that README.md names"
         finally:
             journal.end()
     verdict.seconds = time.monotonic() - began

@@ -210,7 +210,7 @@ async def _offer(trial: Trial, reply: Reply, head: bytes, piece: bytes, bound: i
     await reply.write(head)
     try:
         while offered[0] < OFFERED and offered[0] < bound * 8:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await reply.write(piece)
             offered[0] += len(piece)
     except (OSError, TimeoutError):
