@@ -536,10 +536,10 @@ async fn plain_errors(request: Request, next: Next) -> Response {
         && !response
             .headers()
             .contains_key(axum::http::header::CONTENT_TYPE);
-    match is_bare {
-        true => Problem::new(response.status(), "the request cannot be read").into_response(),
-        false => response,
+    if is_bare {
+        return Problem::new(response.status(), "the request cannot be read").into_response();
     }
+    response
 }
 
 /// Session of a path. An invalid id counts as unknown.
