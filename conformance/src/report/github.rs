@@ -3,6 +3,7 @@
 use super::{
     document::Document,
     escape::{workflow_data, workflow_property},
+    template,
 };
 use crate::{baseline::Standing, printable::short, verdict::Verdict};
 
@@ -20,14 +21,10 @@ pub(super) fn annotations(document: &Document) -> String {
             (Standing::Met | Standing::NotScored, _) => continue,
         };
         let title = format!("{} {} [{}]", case.id, case.title, case.clause);
-        let because = match case.standing {
-            Standing::Stale => "it passes, and the baseline lists it as failing",
-            _ => case.because(),
-        };
         let message = format!(
             "{}: {}\nagain: {}",
             case.verdict,
-            short(because, 600),
+            short(&template::message(case), 600),
             short(&case.again, 600)
         );
         text.push_str(&format!(

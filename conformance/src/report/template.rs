@@ -134,7 +134,8 @@ fn ending(case: &CaseData) -> &'static str {
     }
 }
 
-fn message(case: &CaseData) -> String {
+/// Returns the reason for the result of a case, in a line.
+pub(super) fn message(case: &CaseData) -> String {
     match (case.standing, &case.known) {
         (Standing::Known, Some(reason)) => format!("known: {reason}"),
         (Standing::Stale, _) => "it passes, and the baseline lists it as failing".to_owned(),

@@ -411,15 +411,6 @@ impl Sessions {
             listeners: handle.map_or(0, |handle| handle.tail.listeners()),
         })
     }
-
-    /// Returns the number of entries that were dropped because they did not get into the record.
-    #[must_use]
-    pub fn dropped_entries(&self) -> u64 {
-        self.shared()
-            .recording
-            .as_ref()
-            .map_or(0, Recording::dropped)
-    }
 }
 
 /// Lock that keeps callers out of a session while it is handed over or removed.

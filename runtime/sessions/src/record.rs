@@ -6,10 +6,7 @@ use std::{
     fs::File,
     io,
     path::PathBuf,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use bytes::Bytes;
@@ -176,14 +173,8 @@ pub enum NotRecorded {
 #[derive(Debug, Clone)]
 pub(crate) struct Recording {
     pub(crate) record: Arc<dyn Record>,
-    dropped: Arc<DroppedEntries>,
-}
-
-/// Entries that were written but are not in the record.
-#[derive(Debug, Default)]
-struct DroppedEntries {
-    total: AtomicU64,
-    of: Mutex<HashMap<SessionId, u64>>,
+    /// Number of entries by session that were written but are not in the record.
+    dropped: Arc<Mutex<HashMap<SessionId, u64>>>,
 }
 
 impl Recording {
@@ -197,25 +188,16 @@ impl Recording {
     /// Counts entries that no listener will receive.
     pub(crate) fn drop_entries(&self, id: &SessionId, count: u64) {
         tracing::warn!(session = %id, count, "entries that are not in the record are dropped");
-        self.dropped.total.fetch_add(count, Ordering::Relaxed);
-        let mut of = self
-            .dropped
-            .of
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if of.len() < REMEMBERED || of.contains_key(id) {
-            *of.entry(id.clone()).or_default() += count;
+        let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        if dropped.len() < REMEMBERED || dropped.contains_key(id) {
+            *dropped.entry(id.clone()).or_default() += count;
         }
     }
 
     /// Returns the number of dropped entries of a session since the last call.
     pub(crate) fn take_dropped(&self, id: &SessionId) -> u64 {
-        self.dropped
-            .of
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(id)
-            .unwrap_or(0)
+        let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        dropped.remove(id).unwrap_or(0)
     }
 
     /// Returns the reason not to begin new work, as a sentence.
@@ -223,9 +205,5 @@ impl Recording {
         self.record
             .trouble()
             .map(|why| format!("the record cannot be written: {why}"))
-    }
-
-    pub(crate) fn dropped(&self) -> u64 {
-        self.dropped.total.load(Ordering::Relaxed)
     }
 }

@@ -15,7 +15,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-EXT-02", subset),
     ("A-EXT-04", id_on_all),
     ("A-EXT-20", update),
-    ("A-EXT-28", future),
     ("A-EXT-29", version),
     ("A-EXT-33", bounded),
     ("A-EXT-34", stop_while_paused),
@@ -462,35 +461,6 @@ fn categories(t: &mut Trial) -> Outcome {
         }
     }
     t.settle()
-}
-
-/// Sends an input with odd members; its turn is answered.
-fn answered(t: &mut Trial, s: &Session, turn: Option<&str>, odd: &Value) -> Outcome {
-    let mut members = json!({"content":t.quick()});
-    if let Some(turn) = turn {
-        members["turn_id"] = json!(turn);
-    }
-    let from = t.tell_deviant(s, "user.input", &wire::with(members, odd))?;
-    let shown: String = odd.to_string().chars().take(60).collect();
-    t.end_of(s, from).hint(&format!(
-        "the input with {shown} stands; what is odd counts as absent"
-    ))?;
-    Ok(())
-}
-
-fn future(t: &mut Trial) -> Outcome {
-    let all = t.extensions();
-    let turns = all.contains(&"turns");
-    let mut offer = all.clone();
-    offer.insert(0, "zz-later");
-    let s = t.open_offering(&offer, &json!({"system_prompt_mode":"zz-later"}))?;
-    let from = input(t, &s, &offer, "t-1")?;
-    t.end_of(&s, from)?;
-    answered(t, &s, turns.then_some("t-2"), &json!({"mode":"zz-later"}))?;
-    // Nothing runs: with an unknown reason it is a stop like any other.
-    t.tell_deviant(&s, "stop", &json!({"reason":"zz-later"}))?;
-    answered(t, &s, turns.then_some("t-3"), &json!({"mode":"turn"}))?;
-    t.settle_ledger(&s)
 }
 
 /// Every rich form that the probe can be made to send without an answer.
