@@ -311,6 +311,13 @@ export const flows = {
       await page.getByRole("dialog", { name: "New session" }).getByRole("button", { name: "Create" }).click();
       await page.locator(".bar").getByText("reviewer").waitFor();
       await clean(page, wrong);
+      // Without an agent the page of the agents has the next step.
+      it.place.world.bare = true;
+      const bare = await open(it, "#/agents");
+      await bare.page.getByText("This daemon has no agent yet.").waitFor();
+      await bare.page.getByText("trunkline config add codex").waitFor();
+      assert.equal(await bare.page.locator(".bone").count(), 0);
+      await clean(bare.page, bare.wrong);
     },
   },
 };

@@ -3,6 +3,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { signedIn } from "./browser.mjs";
 
+/** How many times slower the processor of a page is: CONSOLE_SLOWER shows what a busy machine does to a flow. */
+export const SLOWER = Number(process.env.CONSOLE_SLOWER ?? 1);
+
 /** A page that is signed in, with all that went wrong in it. */
 export async function open({ browser, place }, hash, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, acceptDownloads: true, ...options });
@@ -23,6 +26,7 @@ export async function open({ browser, place }, hash, options = {}) {
   });
   await useDist(context);
   const page = await signedIn(context, place, hash);
+  if (SLOWER > 1) await (await context.newCDPSession(page)).send("Emulation.setCPUThrottlingRate", { rate: SLOWER });
   return { context, page, wrong };
 }
 

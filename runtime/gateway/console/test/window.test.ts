@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Fold } from "../src/core/fold.ts";
 import type { Row } from "../src/core/rows.ts";
+import { Segment } from "../src/core/segment.ts";
 import { splitPage } from "../src/core/stream.ts";
 import type { Entry } from "../src/core/types.ts";
 import { seeded } from "./seeded.ts";
@@ -117,4 +118,15 @@ test("a page of history keeps each entry as it came", () => {
   // Members in another order are read, too.
   assert.deepEqual(splitPage('{"last":3,"entries":[{"type":"a"}]}').lines.map((line) => line.raw), ['{"type":"a"}']);
   assert.throws(() => splitPage('{"entries":[{"type":"a"}'));
+});
+
+test("entries that are loaded and not yet folded are before the first row", async () => {
+  const segment = new Segment(() => Promise.resolve());
+  const lines = session(1).slice(0, 100).map((entry) => ({ raw: JSON.stringify(entry), entry }));
+  for (const line of lines.slice(50)) segment.push(line);
+  assert.deepEqual([segment.first, segment.folded], [51, 51]);
+  segment.unshift(lines.slice(0, 50));
+  assert.deepEqual([segment.first, segment.folded, segment.part(0, 100).folded], [1, 51, 51]);
+  await segment.refold();
+  assert.deepEqual([segment.first, segment.folded], [1, 1]);
 });

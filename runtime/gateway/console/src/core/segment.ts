@@ -13,6 +13,8 @@ export const SLICE = 10;
 export class Segment {
   wire = new Wire();
   fold = new Fold();
+  /** The first entry of the rows: entries before it may be loaded and not yet folded. */
+  folded = 0;
   /** Choices that an entry before the first one offers. */
   offers: Entry | undefined;
   /** The open turns behind the entry `at`, as the daemon reported them. */
@@ -31,7 +33,10 @@ export class Segment {
 
   /** Adds an entry behind the others; false if it is known already. */
   push(line: Line): boolean {
-    if (this.wire.lines.length === 0) this.fold = this.fresh(num(line.entry.seq) ?? 0);
+    if (this.wire.lines.length === 0) {
+      this.folded = num(line.entry.seq) ?? 0;
+      this.fold = this.fresh(this.folded);
+    }
     if (!this.apply(this.fold, line.entry)) return false;
     this.wire.push(line);
     return true;
@@ -53,7 +58,7 @@ export class Segment {
   /** A stretch of the same entries between two places. */
   part(from: number, to: number): Segment {
     const part = new Segment(this.pause);
-    Object.assign(part, { offers: this.offers, open: this.open, fold: this.fold });
+    Object.assign(part, { offers: this.offers, open: this.open, fold: this.fold, folded: this.folded });
     part.wire.lines = this.wire.lines;
     part.wire.keep(from, to);
     return part;
@@ -63,7 +68,8 @@ export class Segment {
   async refold(): Promise<void> {
     const round = ++this.round;
     const { lines } = this.wire;
-    const fold = this.fresh(this.first);
+    const { first } = this;
+    const fold = this.fresh(first);
     let begun = performance.now();
     // Entries that come meanwhile are added to the same array.
     for (let at = 0; at < lines.length; at += 1) {
@@ -76,6 +82,7 @@ export class Segment {
       begun = performance.now();
     }
     this.fold = fold;
+    this.folded = first;
     this.know();
   }
 

@@ -258,9 +258,9 @@ export class SessionStore {
     return Math.max(1, num(this.attached.first_seq) ?? 1);
   }
 
-  /** The first entry that is shown. */
+  /** The first entry of the rows that are shown. */
   get first(): number {
-    return (this.view ?? this.tail).first;
+    return (this.view ?? this.tail).folded;
   }
 
   /** Turns that wait, and whose inputs are before the first entry. */
@@ -304,8 +304,9 @@ export class SessionStore {
 
   /** Reads entries before those that are shown, for a reader who comes near them. */
   earlier(again = false): void {
-    if (this.loading !== "" || this.first <= this.beginning || (this.unread !== "" && !again)) return;
-    void this.load("before", () => this.readBefore(this.view ?? this.tail));
+    const segment = this.view ?? this.tail;
+    if (this.loading !== "" || segment.first <= this.beginning || (this.unread !== "" && !again)) return;
+    void this.load("before", () => this.readBefore(segment));
   }
 
   /** Reads entries behind those that are shown, if they are not the last ones. */

@@ -18,14 +18,22 @@ import { Output } from "./text.tsx";
 /** Kept while the page is open, whichever view is shown. */
 export const samples = new Samples();
 
+interface MeasuredAgents {
+  agents: Obj[];
+  first: string;
+  fault: string;
+  /** Whether the daemon has answered. */
+  isLoaded: boolean;
+}
+
 /** Measures while other views are shown, too, so that the plot has no hole. */
-export function useAgents(api: Api, ms: number): { agents: Obj[]; first: string; fault: string } {
-  const [state, set] = useState<{ agents: Obj[]; first: string; fault: string }>({ agents: [], first: "", fault: "" });
+export function useAgents(api: Api, ms: number): MeasuredAgents {
+  const [state, set] = useState<MeasuredAgents>({ agents: [], first: "", fault: "", isLoaded: false });
   usePoll(async () => {
     try {
       const found = await api.agents();
       samples.add(found.agents, Date.now());
-      set({ ...found, fault: "" });
+      set({ ...found, fault: "", isLoaded: true });
     } catch (error) {
       set((before) => ({ ...before, fault: error instanceof Error ? error.message : "not loaded" }));
     }
@@ -42,7 +50,7 @@ function latestOf(overview: SessionOverview): Map<string, KnownSession> {
   return found;
 }
 
-export function Agents({ agents, first, fault }: { agents: Obj[]; first: string; fault: string }): JSX.Element {
+export function Agents({ agents, first, fault, isLoaded }: MeasuredAgents): JSX.Element {
   const { overview, outcomes } = useLive();
   const latest = latestOf(overview);
   useEffect(() => {
@@ -51,7 +59,6 @@ export function Agents({ agents, first, fault }: { agents: Obj[]; first: string;
   useEffect(() => {
     titlePage("Agents");
   }, []);
-  const loading = agents.length === 0 && fault === "" && first === "";
   return (
     <main class="page agents" aria-label="Agents" tabIndex={-1}>
       <h1>Agents</h1>
@@ -60,8 +67,13 @@ export function Agents({ agents, first, fault }: { agents: Obj[]; first: string;
         {agents.map((agent) => <Agent key={str(agent.id)} agent={agent} isFirst={str(agent.id) === first} latest={latest.get(str(agent.id))} />)}
       </div>
       <Rules />
-      {loading && <div class="cards" aria-hidden="true"><i class="card bone" /><i class="card bone" /></div>}
-      {agents.length === 0 && fault === "" && !loading && <p class="empty">No agents. Name one in the configuration, and run trunkline daemon reload.</p>}
+      {!isLoaded && fault === "" && <div class="cards" aria-hidden="true"><i class="card bone" /><i class="card bone" /></div>}
+      {isLoaded && agents.length === 0 && (
+        <div class="empty">
+          <p>This daemon has no agent yet.</p>
+          <p>Add one, such as <code>trunkline config add codex</code>, then run <code>trunkline daemon reload</code>. <code>trunkline agents profiles</code> lists the names.</p>
+        </div>
+      )}
     </main>
   );
 }

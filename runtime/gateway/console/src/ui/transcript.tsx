@@ -185,7 +185,8 @@ export class Transcript extends Component<Props, { pinned: boolean }> {
     const top = scroller.scrollTop;
     const below = scroller.scrollHeight - top - scroller.clientHeight;
     let { pinned } = this.state;
-    if (below <= NEAR) pinned = true;
+    // The end of a part is not the end of the session: what is loaded behind it moves no reader.
+    if (below <= NEAR) pinned = !this.props.detached;
     else if (top < this.lastTop - 1) pinned = false;
     this.lastTop = top;
     const y = top - this.base;

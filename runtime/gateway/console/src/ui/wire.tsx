@@ -84,9 +84,9 @@ export function WireView(): JSX.Element {
         <span class="dim" aria-live="off">
           {query.trim() === "" ? `${lines.length} entries` : `${lines.length} of ${store.wire.lines.length}`}
         </span>
-        {store.first > store.beginning && (
+        {store.wire.first > store.beginning && (
           <button type="button" class="quiet small" title="Load all entries before these" disabled={store.loading !== ""} onClick={() => store.whole()}>
-            {(store.first - store.beginning).toLocaleString("en")} before
+            {(store.wire.first - store.beginning).toLocaleString("en")} before
           </button>
         )}
         <Copy label="Copy what the filter shows" text={() => lines.map((line) => line.raw).join("\n")} />
