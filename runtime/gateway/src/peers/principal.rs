@@ -12,7 +12,7 @@ pub enum ForwardedPrincipal {
     /// The user of the hosts.
     User,
     /// The bearer of a token, without its secret.
-    Bearer(Token),
+    Bearer(Box<Token>),
 }
 
 impl ForwardedPrincipal {
@@ -20,7 +20,7 @@ impl ForwardedPrincipal {
     pub(crate) fn from_principal(principal: &Principal) -> Self {
         match principal {
             Principal::User => Self::User,
-            Principal::Bearer(bearer) => Self::Bearer(bearer.token.without_secret()),
+            Principal::Bearer(bearer) => Self::Bearer(Box::new(bearer.token.without_secret())),
         }
     }
 }
@@ -46,7 +46,7 @@ mod tests {
             is_page: true,
             browser: None,
         };
-        let principal = Principal::of_other_host(ForwardedPrincipal::Bearer(token), None);
+        let principal = Principal::of_other_host(ForwardedPrincipal::Bearer(Box::new(token)), None);
         assert!(
             principal
                 .bearer()

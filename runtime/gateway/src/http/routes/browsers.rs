@@ -214,8 +214,8 @@ pub(super) async fn pair(
     let tokens = shared.tokens.clone();
     let (token, _) = blocking(move || tokens.add(new)).await?;
     if let Some(browser) = &token.browser {
-        let (id, name, address) = (&token.id, &browser.label, &browser.address);
-        tracing::info!(id, name, address, "a browser was paired");
+        let PairedBrowser { label, address, .. } = browser;
+        tracing::info!(id = token.id, label, address, "a browser was paired");
     }
     Ok(WithStatus(Body(NewBrowserId { id: token.id })))
 }
