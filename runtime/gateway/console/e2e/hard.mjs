@@ -267,7 +267,10 @@ export const flows = {
         await page.evaluate(() => { location.hash = "#/sessions/far"; });
         await page.locator(".session .bar").getByText("berlin-2").waitFor();
         world.missing = ["berlin-2"];
-        await page.evaluate(() => { location.hash = "#/sessions"; });
+        await page.evaluate(() => {
+          location.hash = "#/sessions";
+          dispatchEvent(new Event("console:refresh"));
+        });
         await page.getByText("No answer of berlin-2").waitFor();
         world.missing = undefined;
         await clean(page, wrong);

@@ -116,11 +116,11 @@ async function everyView(browser, [width, height]) {
     for (const what of await page.evaluate(layoutFaults, { coarse: width < 700 })) wrong(what);
     const headings = await page.evaluate(() => [...document.querySelectorAll("h1")].filter((each) => each.checkVisibility()).map((each) => each.textContent));
     if (headings.length !== 1) wrong(`${headings.length} first headings`);
-    for (scheme of ["light", "dark"]) {
-      // Colours are the same in each width.
-      if (scheme === "dark" && width < 700) continue;
+    // Colours are the same in each width, and their check takes the longest.
+    for (scheme of width < 700 ? ["light"] : ["light", "dark"]) {
       await page.emulateMedia({ colorScheme: scheme });
-      for (const what of await axeFaults(page, scheme === "dark" ? { runOnly: ["color-contrast"] } : {})) wrong(what);
+      const options = scheme === "dark" ? { runOnly: ["color-contrast"] } : { rules: { "color-contrast": { enabled: width >= 700 } } };
+      for (const what of await axeFaults(page, options)) wrong(what);
     }
     await page.context().close();
   }
