@@ -43,7 +43,7 @@ struct OwnHost {
     holder: Holder,
 }
 
-/// State in which a command leaves its session.
+/// State of a session after its command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DetachMode {
     /// The session continues as it is, if it is stored.

@@ -239,7 +239,7 @@ fn stop_in_a_flood(t: &mut Trial) -> Outcome {
     /// Outputs that may be in flight when the stop arrives.
     const AHEAD: usize = 3_000;
     let s = t.open()?;
-    // A stop may take time, in which the burst continues.
+    // A stop may take time, and the burst continues meanwhile.
     let usual = match t.has_probe(&["until_stop"]) {
         true => {
             let from = t.busy(&s)?;

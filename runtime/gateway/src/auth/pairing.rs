@@ -12,7 +12,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::http::problem::{Answer, Problem};
 
-/// Time in which a code must be sent, and then confirmed.
+/// Deadline for sending a code, and then for confirming it.
 pub(crate) const CODE_LIFETIME: Duration = Duration::from_secs(60);
 
 /// Wrong codes, of all clients, after which a code is no longer valid.

@@ -23,10 +23,10 @@ use crate::http::problem::{Answer, Problem};
 /// Lifetime of a bearer, which the page renews.
 pub(crate) const BEARER_LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// Time in which a challenge must be signed.
+/// Deadline for the signature of a challenge.
 pub(crate) const CHALLENGE_LIFETIME: Duration = Duration::from_secs(60);
 
-/// Time for which a confirmed bearer has the scope `admin`.
+/// Lifetime of the scope `admin` of a confirmed bearer.
 pub(crate) const ELEVATION: Duration = Duration::from_secs(5 * 60);
 
 /// Limit for the bearers of a browser. A further one replaces the oldest.
@@ -49,7 +49,7 @@ pub(crate) struct BrowserSignIns {
 
 #[derive(Debug, Default)]
 struct SignInState {
-    /// By the digest of their text.
+    /// Bearers, by the digest of their text.
     bearers: HashMap<String, BrowserBearer>,
     /// Used challenges, and when they expire.
     used: HashMap<String, Instant>,

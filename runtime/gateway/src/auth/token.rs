@@ -108,7 +108,7 @@ pub struct PairedBrowser {
     pub(crate) key: String,
     /// Address at its last recorded sign-in.
     pub address: String,
-    /// Its last recorded sign-in, in seconds since 1970. Recorded at most once in a few minutes.
+    /// Last recorded sign-in, in seconds since 1970. At most one is recorded every minute.
     pub used: u64,
 }
 

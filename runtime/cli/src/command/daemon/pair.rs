@@ -22,7 +22,7 @@ use crate::{
 /// Interval at which the daemon is asked whether a browser has sent the code.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Colours of a QR code, whatever those of the terminal are.
+/// Colours of a QR code. They do not depend on the theme of the terminal.
 const QR_STYLE: Style = Style::new()
     .fg_color(Some(Color::Ansi(AnsiColor::Black)))
     .bg_color(Some(Color::Ansi(AnsiColor::BrightWhite)));
