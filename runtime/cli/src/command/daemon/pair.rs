@@ -43,17 +43,13 @@ pub(super) async fn pair(folder: &Folder) -> CommandResult {
         match text(&state, "state") {
             "waiting" => sleep(POLL_INTERVAL).await,
             "claimed" => break state,
-            "spent" => {
-                return Err(CliError::failed(anyhow!(
-                    "too many wrong codes were sent; no browser was paired"
-                ))
-                .next("run `trunkline open --pair` for a new code"));
-            }
-            _ => {
-                return Err(CliError::failed(anyhow!(
-                    "the code has expired or was replaced; no browser was paired"
-                ))
-                .next("run `trunkline open --pair` for a new code"));
+            ended => {
+                let why = match ended {
+                    "spent" => "too many wrong codes were sent",
+                    _ => "the code has expired or was replaced",
+                };
+                return Err(CliError::failed(anyhow!("{why}; no browser was paired"))
+                    .next("run `trunkline open --pair` for a new code"));
             }
         }
     };
