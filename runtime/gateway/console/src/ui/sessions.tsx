@@ -62,6 +62,8 @@ export function Sessions({ current, create }: { current: string; create: () => v
     return () => clearTimeout(timer);
   }, [pages, pages.requests]);
   useEffect(() => {
+    // What was in sight before these rows came says nothing of where the end is now.
+    isInSight.current = false;
     const observer = new IntersectionObserver((found) => {
       isInSight.current = found[found.length - 1]?.isIntersecting === true;
       goOn();
