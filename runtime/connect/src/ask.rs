@@ -10,7 +10,7 @@ use crate::show;
 
 /// A question that waits for the answers to its fields, one by one.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PendingQuestion {
     pub(crate) request_id: RequestId,
     prompt: String,
     fields: Vec<QuestionField>,
@@ -19,14 +19,14 @@ pub(crate) struct Asked {
 
 /// The effect of an answer.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Answered {
+pub(crate) enum AnswerOutcome {
     /// All fields have a value.
     Whole(BTreeMap<String, Json>),
     /// The next field is shown, or the same again with the reason.
     Next(Option<String>),
 }
 
-impl Asked {
+impl PendingQuestion {
     /// A question of an agent. `None` if it asks for a secret: the hub stores all messages.
     pub(crate) fn new(request: InputRequest) -> Option<Self> {
         let mut fields = request.fields.unwrap_or_default();
@@ -84,19 +84,21 @@ impl Asked {
     }
 
     /// Applies the answer to the field that was shown.
-    pub(crate) fn answer(&mut self, text: &str) -> Answered {
+    pub(crate) fn answer(&mut self, text: &str) -> AnswerOutcome {
         let Some(field) = self.fields.get(self.values.len()) else {
-            return Answered::Whole(std::mem::take(&mut self.values));
+            return AnswerOutcome::Whole(std::mem::take(&mut self.values));
         };
         let value = match parse_answer(field, text) {
             Ok(value) => value,
-            Err(why) => return Answered::Next(Some(why)),
+            Err(why) => return AnswerOutcome::Next(Some(why)),
         };
+        let value = Json::of(&value).ok();
         self.values
-            .extend(show::value(&value).map(|value| (field.id.clone(), value)));
-        match self.values.len() < self.fields.len() {
-            true => Answered::Next(None),
-            false => Answered::Whole(std::mem::take(&mut self.values)),
+            .extend(value.map(|value| (field.id.clone(), value)));
+        if self.values.len() < self.fields.len() {
+            AnswerOutcome::Next(None)
+        } else {
+            AnswerOutcome::Whole(std::mem::take(&mut self.values))
         }
     }
 }
@@ -166,9 +168,9 @@ mod tests {
         }
     }
 
-    fn asked(fields: Vec<QuestionField>) -> Option<Asked> {
+    fn asked(fields: Vec<QuestionField>) -> Option<PendingQuestion> {
         let request_id = RequestId::new("r").unwrap();
-        Asked::new(InputRequest {
+        PendingQuestion::new(InputRequest {
             request_id,
             prompt: "Where?".to_owned(),
             fields: Some(fields),
@@ -192,11 +194,11 @@ mod tests {
             shown["input"]["questions"][0]["options"][1]["label"],
             "The US, east"
         );
-        assert!(matches!(asked.answer("Mars"), Answered::Next(Some(_))));
+        assert!(matches!(asked.answer("Mars"), AnswerOutcome::Next(Some(_))));
         for text in ["europe ", "The US, east", "No", "3"] {
-            assert_eq!(asked.answer(text), Answered::Next(None), "{text}");
+            assert_eq!(asked.answer(text), AnswerOutcome::Next(None), "{text}");
         }
-        let Answered::Whole(values) = asked.answer(" as it is ") else {
+        let AnswerOutcome::Whole(values) = asked.answer(" as it is ") else {
             panic!("not whole")
         };
         let values = serde_json::to_value(values).unwrap();
@@ -209,7 +211,7 @@ mod tests {
         let mut text = asked(Vec::new()).unwrap();
         assert!(text.shown().contains("Where?"));
         assert!(
-            matches!(text.answer(""), Answered::Whole(values) if values.contains_key("answer"))
+            matches!(text.answer(""), AnswerOutcome::Whole(values) if values.contains_key("answer"))
         );
         assert!(asked(vec![field("key", FieldKind::Secret, &[])]).is_none());
     }

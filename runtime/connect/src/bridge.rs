@@ -15,16 +15,15 @@ use uuid::Uuid;
 
 use crate::{
     ConnectOptions, WhenLost,
-    files::Folder,
-    frame::{Caps, Hello, HelloAgent, NativeSession, ToHub},
+    files::UploadFolder,
+    frame::{AgentCapabilities, HelloAgent, NativeSession, PermissionFrame, RuntimeHello, ToHub},
     joined::PIECE,
-    outbox::{Lost, Outbox},
+    outbox::{FrameOutbox, LossPolicy},
     session::Session,
-    settings::Settings,
+    settings::AgentSettings,
     show,
 };
 
-mod ends;
 mod from_host;
 mod from_hub;
 #[cfg(test)]
@@ -66,13 +65,13 @@ pub(crate) enum FrameEffect {
 type SessionKey = (String, SessionId);
 
 /// The sessions of a hub.
-pub(crate) struct Bridge {
+pub(crate) struct SessionBridge {
     pub(crate) options: ConnectOptions,
     pub(crate) client: Client,
     /// Events of the sessions, and calls on the host.
     pub(crate) host: SessionSet<SessionKey, Self>,
     agents: Vec<AgentEntry>,
-    settings: BTreeMap<String, Settings>,
+    settings: BTreeMap<String, AgentSettings>,
     /// By the hub's ids.
     sessions: BTreeMap<String, Session>,
     /// Requests that wait for an answer, by the ids that the hub has.
@@ -83,8 +82,8 @@ pub(crate) struct Bridge {
     forgotten: VecDeque<String>,
     /// Sessions of which the hub may have missed something.
     marked: BTreeSet<String>,
-    pub(crate) out: Outbox,
-    files: Folder,
+    pub(crate) out: FrameOutbox,
+    files: UploadFolder,
     is_up: bool,
     now: Duration,
 }
@@ -92,19 +91,18 @@ pub(crate) struct Bridge {
 /// A permission request that waits for a person.
 #[derive(Debug, Clone)]
 struct PendingPermission {
-    session: String,
+    /// The id at the host.
     request_id: RequestId,
-    tool: String,
-    description: String,
-    resource: String,
+    /// The request as the hub gets it.
+    frame: PermissionFrame,
     /// True if it can be allowed for always.
     has_always: bool,
     /// The time at which it is denied. `None` while the hub has not been asked.
     until: Option<Duration>,
 }
 
-impl Bridge {
-    pub(crate) fn new(options: ConnectOptions, client: Client, files: Folder) -> Self {
+impl SessionBridge {
+    pub(crate) fn new(options: ConnectOptions, client: Client, files: UploadFolder) -> Self {
         Self {
             options,
             client,
@@ -116,7 +114,7 @@ impl Bridge {
             known: VecDeque::new(),
             forgotten: VecDeque::new(),
             marked: BTreeSet::new(),
-            out: Outbox::default(),
+            out: FrameOutbox::default(),
             files,
             is_up: false,
             now: Duration::ZERO,
@@ -178,7 +176,7 @@ impl Bridge {
                     .clone()
                     .unwrap_or_else(|| "external".to_owned()),
                 name: agent.name.clone().unwrap_or_else(|| agent.id.clone()),
-                caps: Caps {
+                caps: AgentCapabilities {
                     native_session_ids: caps.native_session_ids.unwrap_or(false),
                     turn_completion: caps.turn_completion.unwrap_or(true),
                     resume_attach: caps.resume_attach.unwrap_or(false),
@@ -186,7 +184,7 @@ impl Bridge {
                 },
             }
         });
-        ToHub::Hello(Hello {
+        ToHub::Hello(RuntimeHello {
             runtime_id: self.options.runtime_id.clone(),
             token: token.to_owned(),
             org_id: self.options.org.clone(),
@@ -198,11 +196,11 @@ impl Bridge {
     /// The hub has accepted the runtime: waiting frames are sent.
     fn accept(&mut self) {
         self.is_up = true;
-        for (id, pending) in std::mem::take(&mut self.requests) {
-            match pending.until {
-                None => self.put_request(pending),
-                Some(_) => drop(self.requests.insert(id, pending)),
-            }
+        let unasked = self
+            .requests
+            .extract_if(.., |_, pending| pending.until.is_none());
+        for (_, pending) in unasked.collect::<Vec<_>>() {
+            self.put_request(pending);
         }
         for session_id in std::mem::take(&mut self.marked) {
             let output = ToHub::Output {
@@ -210,7 +208,8 @@ impl Bridge {
                 channel: "system".to_owned(),
                 content: BROKEN_CONNECTION.to_owned(),
             };
-            self.out.push_front(&session_id, Lost::Marked, &output);
+            self.out
+                .push_front(&session_id, LossPolicy::Marked, &output);
         }
     }
 
@@ -218,17 +217,19 @@ impl Bridge {
     pub(crate) fn disconnected(&mut self) {
         self.is_up = false;
         self.marked.extend(self.out.broken());
-        for (id, mut pending) in std::mem::take(&mut self.requests) {
-            match self.options.lost {
-                WhenLost::Deny => self.deny(
-                    &pending,
-                    StopReason::Policy,
-                    "the connection to the hub broke",
-                ),
-                WhenLost::Wait => {
-                    pending.until = None;
-                    self.requests.insert(id, pending);
+        match self.options.lost {
+            WhenLost::Deny => {
+                for pending in std::mem::take(&mut self.requests).into_values() {
+                    self.deny(
+                        &pending,
+                        StopReason::Policy,
+                        "the connection to the hub broke",
+                    );
                 }
+            }
+            WhenLost::Wait => {
+                let requests = self.requests.values_mut();
+                requests.for_each(|pending| pending.until = None);
             }
         }
     }
@@ -248,7 +249,7 @@ impl Bridge {
             let settings = self.settings.get(&session.agent);
             let idle = settings.and_then(|settings| settings.idle);
             let lasts = settings.and_then(|settings| settings.lasts);
-            let is_asked = || self.requests.values().any(|pending| pending.session == *id);
+            let is_asked = || has_request(&self.requests, id);
             if session.is_idle()
                 && (now.saturating_sub(session.used) >= idle.unwrap_or(self.options.idle)
                     || now.saturating_sub(session.opened) >= lasts.unwrap_or(Duration::MAX))
@@ -301,6 +302,20 @@ impl Bridge {
         );
     }
 
+    /// Adds a call on a session whose effect an event shows.
+    fn begin_call<F: Future<Output = Result<(), ClientError>> + Send>(
+        &self,
+        id: &str,
+        call: impl FnOnce(HostSession) -> F + Send + 'static,
+    ) {
+        self.call_session(id, call, log_failure);
+    }
+
+    /// Shows a text of the runtime.
+    fn show_note(&mut self, id: &str, text: &str) {
+        self.show(id, "system", text);
+    }
+
     /// Shows a text on a channel, behind earlier output.
     fn show(&mut self, id: &str, channel: &str, text: &str) {
         self.flush(id);
@@ -317,16 +332,13 @@ impl Bridge {
             channel,
             content,
         };
-        self.out.push(id, Lost::Marked, &output);
+        self.out.push(id, LossPolicy::Marked, &output);
     }
 
     /// Sends the output that is being joined.
     fn flush(&mut self, id: &str) {
-        let joined = self
-            .sessions
-            .get_mut(id)
-            .and_then(|session| session.joined.take());
-        if let Some((channel, content)) = joined {
+        let session = self.sessions.get_mut(id);
+        if let Some((channel, content)) = session.and_then(|session| session.joined.take()) {
             self.put_output(id, channel, content);
         }
     }
@@ -336,78 +348,165 @@ impl Bridge {
             session_id: id.to_owned(),
             in_response_to: hub.to_owned(),
         };
-        self.out.push(id, Lost::Again, &started);
+        self.out.push(id, LossPolicy::Again, &started);
     }
 
     fn put_completed(&mut self, id: &str, hub: &str, exit_code: i32) {
         self.flush(id);
-        let native_handle = self
-            .sessions
-            .get(id)
-            .and_then(|session| session.native.clone());
-        let (session_id, in_response_to) = (id.to_owned(), hub.to_owned());
+        let session = self.sessions.get(id);
         let completed = ToHub::Completed {
-            session_id,
-            in_response_to,
+            session_id: id.to_owned(),
+            in_response_to: hub.to_owned(),
             exit_code,
-            native_handle,
+            native_handle: session.and_then(|session| session.native.clone()),
         };
-        self.out.push(id, Lost::Again, &completed);
+        self.out.push(id, LossPolicy::Again, &completed);
     }
 
     /// Reports that a message ran no turn. If another one runs, the hub waits for it again.
     fn put_refused(&mut self, id: &str, hub: &str, why: &str) {
         self.put_started(id, hub);
-        self.show(id, "system", why);
+        self.show_note(id, why);
         self.put_completed(id, hub, 1);
-        let running = self
-            .sessions
-            .get(id)
-            .and_then(|session| session.turns.front()?.hub.clone());
-        if let Some(running) = running {
-            self.put_started(id, &running);
+        self.start_first(id);
+    }
+
+    /// Reports that the first message without an end runs.
+    fn start_first(&mut self, id: &str) {
+        let session = self.sessions.get(id);
+        let first = session.and_then(|session| session.turns.front()?.hub.clone());
+        if let Some(hub) = first {
+            self.put_started(id, &hub);
         }
     }
 
     /// Asks the hub about a request.
     fn put_request(&mut self, mut pending: PendingPermission) {
-        // Unique among all runtimes of the hub.
-        let request_id = Uuid::new_v4().to_string();
-        let request = ToHub::Permission {
-            session_id: pending.session.clone(),
-            request_id: request_id.clone(),
-            tool: pending.tool.clone(),
-            description: pending.description.clone(),
-            resource: pending.resource.clone(),
-        };
+        // Unique among all runtimes of the hub, and among its connections.
+        let id = Uuid::new_v4().to_string();
+        pending.frame.request_id.clone_from(&id);
         pending.until = Some(self.now + ANSWER_TIMEOUT);
-        self.out.push(&pending.session, Lost::Forgotten, &request);
-        self.requests.insert(request_id, pending);
+        let session_id = pending.frame.session_id.clone();
+        let request = ToHub::Permission(pending.frame.clone());
+        self.out.push(&session_id, LossPolicy::Forgotten, &request);
+        self.requests.insert(id, pending);
     }
 
     fn answer_permission(&self, id: &str, response: PermissionResponse) {
-        self.call_session(
-            id,
-            async move |handle| handle.answer_permission(response).await,
-            log_failure,
-        );
+        self.begin_call(id, async move |handle| {
+            handle.answer_permission(response).await
+        });
     }
 
     fn deny(&mut self, pending: &PendingPermission, reason: StopReason, why: &str) {
         let mut response = PermissionResponse::new(pending.request_id.clone(), false);
         response.reason = Some(reason);
-        self.answer_permission(&pending.session, response);
-        self.show(
-            &pending.session,
-            "system",
-            &format!("denied: {}: {why}", show::cut(&pending.tool, 256)),
+        let frame = &pending.frame;
+        self.answer_permission(&frame.session_id, response);
+        let text = format!("denied: {}: {why}", show::cut(&frame.tool, 256));
+        self.show_note(&frame.session_id, &text);
+    }
+
+    /// Ends all sessions: each turn gets its end with this reason.
+    pub(crate) fn end_all(&mut self, why: &str) {
+        for id in self.sessions.keys().cloned().collect::<Vec<_>>() {
+            self.end_session(&id, Some(why));
+        }
+    }
+
+    /// Closes a session at the host, and forgets it. The hub's next message opens it again.
+    fn close(&mut self, id: &str) {
+        self.close_then(id, |_| ());
+    }
+
+    /// The same, and does something else when the host has closed it.
+    fn close_then(&mut self, id: &str, then: impl FnOnce(&mut Self) + Send + 'static) {
+        self.flush(id);
+        let Some(session) = self.sessions.remove(id) else {
+            return;
+        };
+        let opening = session.handle.clone();
+        let closed_id = id.to_owned();
+        self.host.call(
+            async move { opening.await?.close().await },
+            move |bridge: &mut Self, result| {
+                log_failure(bridge, &closed_id, result);
+                then(bridge);
+            },
         );
+        self.requests
+            .retain(|_, pending| pending.frame.session_id != id);
+        self.files.forget(id);
+        if session.native.is_none() && session.has_context {
+            self.forgotten.push_back(id.to_owned());
+            if self.forgotten.len() > MAX_KNOWN_SESSIONS {
+                self.forgotten.pop_front();
+            }
+        }
+    }
+
+    /// Ends a session otherwise than at its idle limit: its turns get their ends, and the reason.
+    fn end_session(&mut self, id: &str, why: Option<&str>) {
+        let Some(session) = self.sessions.get(id) else {
+            return;
+        };
+        let open: Vec<_> = session.turns.iter().map(|turn| turn.hub.clone()).collect();
+        let is_answered = session.is_answered;
+        if let Some(why) = why.filter(|_| is_answered && !open.is_empty()) {
+            self.show_note(id, why);
+        }
+        for (place, hub) in open.into_iter().enumerate() {
+            let Some(hub) = hub else { continue };
+            if place > 0 {
+                self.put_started(id, &hub);
+            }
+            self.put_completed(id, &hub, 1);
+        }
+        if !is_answered {
+            let error = Some(why.unwrap_or("the session has ended").to_owned());
+            let created = ToHub::Created {
+                session_id: id.to_owned(),
+                ok: false,
+                error,
+                native_handle: None,
+            };
+            self.out.push(id, LossPolicy::Again, &created);
+        }
+        self.close(id);
+    }
+
+    /// Remembers a session that can be resumed.
+    fn remember(&mut self, id: &str) {
+        let Some(session) = self.sessions.get(id) else {
+            return;
+        };
+        let Some(native) = &session.native else {
+            return;
+        };
+        let known = NativeSession {
+            session_id: native.clone(),
+            first_prompt: session.first_prompt.clone(),
+            message_count: session.messages,
+        };
+        let agent = session.agent.clone();
+        self.known
+            .retain(|(_, before)| before.session_id != known.session_id);
+        self.known.push_back((agent, known));
+        if self.known.len() > MAX_KNOWN_SESSIONS {
+            self.known.pop_front();
+        }
     }
 }
 
 /// Notes the failure of a call whose effect an event shows, or the end of the session.
-fn log_failure(_: &mut Bridge, id: &str, result: Result<(), ClientError>) {
+fn log_failure(_: &mut SessionBridge, id: &str, result: Result<(), ClientError>) {
     if let Err(cause) = result {
         tracing::debug!("a call on the session {id} failed: {cause}");
     }
+}
+
+/// Returns true if a request of the session waits for a person.
+fn has_request(requests: &BTreeMap<String, PendingPermission>, id: &str) -> bool {
+    let mut requests = requests.values();
+    requests.any(|pending| pending.frame.session_id == id)
 }

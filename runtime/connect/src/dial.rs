@@ -26,19 +26,20 @@ const MAX_FRAME: usize = 20 << 20;
 /// The size of the write buffer, in bytes.
 const WRITE_BUFFER: usize = 64 * 1024;
 
-pub(crate) type Socket = WebSocketStream<Box<dyn ByteStream>>;
+/// The connection to a hub.
+pub(crate) type HubSocket = WebSocketStream<Box<dyn ByteStream>>;
 
 /// Connects to a hub.
 ///
 /// # Errors
 /// The cause of the failure. It does not contain the token.
-pub(crate) async fn dial(address: &ServerAddress) -> io::Result<Socket> {
+pub(crate) async fn dial(address: &ServerAddress) -> io::Result<HubSocket> {
     timeout(DIAL_TIMEOUT, open_socket(address))
         .await
         .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
-async fn open_socket(address: &ServerAddress) -> io::Result<Socket> {
+async fn open_socket(address: &ServerAddress) -> io::Result<HubSocket> {
     let stream = address.connect().await?;
     let path = if address.path().is_empty() { PATH } else { "" };
     let request = format!("{address}{path}").into_client_request();
@@ -69,7 +70,7 @@ pub(crate) struct SocketInterest {
 
 /// Does the first of these operations that is possible.
 pub(crate) fn poll(
-    socket: &mut Socket,
+    socket: &mut HubSocket,
     wants: SocketInterest,
     cx: &mut Context<'_>,
 ) -> Poll<SocketEvent> {

@@ -19,14 +19,14 @@ const MAX_KEPT_BYTES: u64 = 256 << 20;
 
 /// A private folder, removed with this.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct UploadFolder {
     folder: TempDir,
     bytes: u64,
     of_sessions: BTreeMap<String, Vec<(PathBuf, u64)>>,
     files: u64,
 }
 
-impl Folder {
+impl UploadFolder {
     pub(crate) fn new() -> io::Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("trunkline-connect-")
@@ -51,9 +51,7 @@ impl Folder {
     ) -> Result<PathBuf, String> {
         // A small one takes a block.
         let size = (bytes.len() as u64).max(4096);
-        if bytes.len() > MAX_FILE {
-            return Err(format!("it is larger than {} MiB", MAX_FILE >> 20));
-        }
+        check_size(bytes.len())?;
         if self.bytes + size > MAX_KEPT_BYTES {
             return Err(format!(
                 "the files of all sessions would be larger than {} MiB",
@@ -79,31 +77,6 @@ impl Folder {
         written.map(|()| path)
     }
 
-    /// Reads a file that an agent gave.
-    ///
-    /// # Errors
-    /// The reason why it cannot be sent.
-    pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-        let mut options = fs::OpenOptions::new();
-        let file = options
-            .read(true)
-            .custom_flags(flags.cast_signed())
-            .open(path)
-            .map_err(|e| e.to_string())?;
-        if !file.metadata().is_ok_and(|found| found.is_file()) {
-            return Err("it is not a file".to_owned());
-        }
-        let mut bytes = Vec::new();
-        file.take(MAX_FILE as u64 + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| error.to_string())?;
-        match bytes.len() > MAX_FILE {
-            true => Err(format!("it is larger than {} MiB", MAX_FILE >> 20)),
-            false => Ok(bytes),
-        }
-    }
-
     /// Removes the files of a session.
     pub(crate) fn forget(&mut self, session: &str) {
         for (path, size) in self.of_sessions.remove(session).unwrap_or_default() {
@@ -114,13 +87,39 @@ impl Folder {
     }
 }
 
+/// Reads a file that an agent gave.
+///
+/// # Errors
+/// The reason why it cannot be sent.
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let mut options = fs::OpenOptions::new();
+    let options = options.read(true).custom_flags(flags.cast_signed());
+    let file = options.open(path).map_err(|error| error.to_string())?;
+    if !file.metadata().is_ok_and(|found| found.is_file()) {
+        return Err("it is not a file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let read = file.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|error| error.to_string())?;
+    check_size(bytes.len()).map(|()| bytes)
+}
+
+fn check_size(bytes: usize) -> Result<(), String> {
+    if bytes > MAX_FILE {
+        return Err(format!("it is larger than {} MiB", MAX_FILE >> 20));
+    }
+    Ok(())
+}
+
 /// The last part of a name, without control characters.
 pub(crate) fn base_name(name: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let kept: String = last.chars().filter(|c| !c.is_control()).take(100).collect();
-    match kept.trim_matches('.').is_empty() {
-        true => "file".to_owned(),
-        false => kept,
+    if kept.trim_matches('.').is_empty() {
+        "file".to_owned()
+    } else {
+        kept
     }
 }
 
@@ -148,13 +147,13 @@ mod tests {
 
     #[test]
     fn files_that_are_kept_are_private_bounded_and_given_back() {
-        let mut files = Folder::new().unwrap();
+        let mut files = UploadFolder::new().unwrap();
         let path = files.keep("s", "a.txt", b"abc").unwrap();
         assert_eq!(
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o600
         );
-        assert_eq!(Folder::read(&path).unwrap(), b"abc");
+        assert_eq!(read_file(&path).unwrap(), b"abc");
         assert!(files.keep("s", "large", &vec![0; MAX_FILE + 1]).is_err());
         files.bytes = MAX_KEPT_BYTES - 4096;
         assert!(files.keep("t", "b", b"b").is_ok());
@@ -173,7 +172,7 @@ mod tests {
             .unwrap();
         std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
         for path in [&large, &link, folder.path(), &folder.path().join("none")] {
-            assert!(Folder::read(path).is_err(), "{}", path.display());
+            assert!(read_file(path).is_err(), "{}", path.display());
         }
     }
 }

@@ -11,17 +11,17 @@ const MAX_ID_BYTES: usize = 128;
 /// A frame of the hub.
 pub(crate) enum FromHub {
     /// The acceptance or refusal of the runtime.
-    Ack(Ack),
+    Ack(HelloAck),
     /// A session begins.
-    Create(Create),
+    Create(SessionCreate),
     /// A message of a person; `true` for one to the running turn.
-    Message(Message, bool),
+    Message(UserMessage, bool),
     /// A stop of the running turn.
-    Stop(OfSession),
+    Stop(SessionFrame),
     /// The decision of a person about a request.
-    Permission(Decision),
+    Permission(PermissionDecision),
     /// A file of a person.
-    File(Box<File>),
+    File(Box<FileUpload>),
     /// An administrator's change of an agent's limits.
     Config(Box<ConfigUpdate>),
     /// A request for the sessions that can be resumed.
@@ -29,7 +29,7 @@ pub(crate) enum FromHub {
     /// The token for the next connection.
     Token(String),
     /// The end of a session. The hub defines it, and has never sent it.
-    Close(OfSession),
+    Close(SessionFrame),
     /// A request for a pong.
     Ping,
     /// An unknown type.
@@ -38,7 +38,7 @@ pub(crate) enum FromHub {
 
 /// The reason why a frame of the hub was dropped. It contains nothing of the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Dropped {
+pub(crate) enum FrameError {
     /// Not an object with a type.
     #[error("it is not an object with a type")]
     NotAFrame,
@@ -51,7 +51,7 @@ pub(crate) enum Dropped {
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct FrameEnvelope<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
@@ -59,113 +59,89 @@ struct Envelope<'a> {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Ack {
+pub(crate) struct HelloAck {
     pub(crate) ok: bool,
-    #[serde(default)]
     pub(crate) error: Option<String>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct OfSession {
+pub(crate) struct SessionFrame {
     pub(crate) session_id: String,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Create {
+pub(crate) struct SessionCreate {
     pub(crate) session_id: String,
     pub(crate) agent_id: String,
-    #[serde(default)]
     pub(crate) user_id: Option<String>,
-    #[serde(default)]
     pub(crate) resume_session_id: Option<String>,
-    #[serde(default)]
     pub(crate) prompt_profile: Option<String>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Message {
+pub(crate) struct UserMessage {
     pub(crate) session_id: String,
     pub(crate) message_id: String,
     #[serde(default)]
     pub(crate) content: String,
     #[serde(default)]
     pub(crate) agent_id: String,
-    #[serde(default)]
     pub(crate) user_id: Option<String>,
-    #[serde(default)]
     pub(crate) prompt_profile: Option<String>,
-    #[serde(default)]
     pub(crate) native_handle: Option<String>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Decision {
+pub(crate) struct PermissionDecision {
     pub(crate) session_id: String,
     pub(crate) request_id: String,
     /// Only `true` approves.
     #[serde(default)]
     pub(crate) approved: bool,
-    #[serde(default)]
     pub(crate) always_allow: Option<bool>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct File {
+pub(crate) struct FileUpload {
     pub(crate) session_id: String,
-    pub(crate) metadata: Metadata,
+    pub(crate) metadata: FileMetadata,
     /// Base64, whole.
     pub(crate) data: String,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
-pub(crate) struct Metadata {
-    #[serde(default)]
+#[serde(default)]
+pub(crate) struct FileMetadata {
     pub(crate) file_id: String,
-    #[serde(default)]
     pub(crate) name: String,
-    #[serde(default)]
     pub(crate) mime_type: String,
-    #[serde(default)]
     pub(crate) size: u64,
 }
 
 #[derive(Deserialize)]
 pub(crate) struct ConfigUpdate {
     pub(crate) agent_id: String,
-    #[serde(default)]
-    pub(crate) security: Option<Security>,
-    #[serde(default)]
-    pub(crate) limits: Option<Limits>,
+    pub(crate) security: Option<SecuritySettings>,
+    pub(crate) limits: Option<AgentLimits>,
 }
 
 /// Settings of an agent by an administrator. An empty member changes nothing.
 #[derive(Default, Deserialize)]
-pub(crate) struct Security {
-    #[serde(default)]
+pub(crate) struct SecuritySettings {
     pub(crate) allowed_paths: Option<Vec<String>>,
-    #[serde(default)]
     pub(crate) denied_paths: Option<Vec<String>>,
-    #[serde(default)]
     pub(crate) allowed_tools: Option<Vec<String>>,
-    #[serde(default)]
     pub(crate) disallowed_tools: Option<Vec<String>>,
-    #[serde(default)]
     pub(crate) env_whitelist: Option<Vec<String>>,
-    #[serde(default)]
     pub(crate) permission_mode: Option<String>,
-    #[serde(default)]
     pub(crate) cwd: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
-pub(crate) struct Limits {
-    #[serde(default)]
+pub(crate) struct AgentLimits {
     pub(crate) max_sessions: Option<u64>,
-    #[serde(default)]
     pub(crate) session_timeout: Option<String>,
-    #[serde(default)]
     pub(crate) max_output_bytes: Option<u64>,
-    #[serde(default)]
     pub(crate) idle_timeout: Option<String>,
 }
 
@@ -176,15 +152,15 @@ pub(crate) struct NativeList {
 }
 
 #[derive(Deserialize)]
-struct Refresh {
+struct TokenRefresh {
     token: String,
 }
 
 impl FromHub {
     /// Parses a frame.
-    pub(crate) fn parse(text: &str) -> Result<Self, Dropped> {
-        let Ok(Envelope { kind, payload }) = serde_json::from_str(text) else {
-            return Err(Dropped::NotAFrame);
+    pub(crate) fn parse(text: &str) -> Result<Self, FrameError> {
+        let Ok(FrameEnvelope { kind, payload }) = serde_json::from_str(text) else {
+            return Err(FrameError::NotAFrame);
         };
         let read = match kind.as_ref() {
             "hello.ack" => Self::Ack(parse_payload(payload)?),
@@ -196,7 +172,7 @@ impl FromHub {
             "file.upload" => Self::File(parse_payload(payload)?),
             "agent.config_update" => Self::Config(parse_payload(payload)?),
             "native.sessions.list" => Self::NativeList(parse_payload(payload)?),
-            "runtime.token_refresh" => Self::Token(parse_payload::<Refresh>(payload)?.token),
+            "runtime.token_refresh" => Self::Token(parse_payload::<TokenRefresh>(payload)?.token),
             "session.close" => Self::Close(parse_payload(payload)?),
             "ping" => Self::Ping,
             _ => Self::Unknown,
@@ -211,13 +187,17 @@ impl FromHub {
             Self::NativeList(it) => is_id(&it.request_id),
             Self::Ack(_) | Self::Config(_) | Self::Token(_) | Self::Ping | Self::Unknown => true,
         };
-        if are_ids { Ok(read) } else { Err(Dropped::Id) }
+        if are_ids {
+            Ok(read)
+        } else {
+            Err(FrameError::Id)
+        }
     }
 }
 
-fn parse_payload<T: DeserializeOwned>(payload: Option<&RawValue>) -> Result<T, Dropped> {
+fn parse_payload<T: DeserializeOwned>(payload: Option<&RawValue>) -> Result<T, FrameError> {
     let text = payload.map_or("{}", RawValue::get);
-    serde_json::from_str(text).map_err(|_| Dropped::Payload)
+    serde_json::from_str(text).map_err(|_| FrameError::Payload)
 }
 
 /// A frame of the runtime.
@@ -225,7 +205,7 @@ fn parse_payload<T: DeserializeOwned>(payload: Option<&RawValue>) -> Result<T, D
 #[serde(tag = "type", content = "payload")]
 pub(crate) enum ToHub {
     #[serde(rename = "runtime.hello")]
-    Hello(Hello),
+    Hello(RuntimeHello),
     #[serde(rename = "session.created")]
     Created {
         session_id: String,
@@ -262,17 +242,11 @@ pub(crate) enum ToHub {
         error: Option<String>,
     },
     #[serde(rename = "permission.request")]
-    Permission {
-        session_id: String,
-        request_id: String,
-        tool: String,
-        description: String,
-        resource: String,
-    },
+    Permission(PermissionFrame),
     #[serde(rename = "file.available")]
     File {
         session_id: String,
-        metadata: Metadata,
+        metadata: FileMetadata,
         data: String,
     },
     #[serde(rename = "agent.config_ack")]
@@ -293,7 +267,7 @@ pub(crate) enum ToHub {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Hello {
+pub(crate) struct RuntimeHello {
     pub(crate) runtime_id: String,
     pub(crate) token: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -301,16 +275,25 @@ pub(crate) struct Hello {
     pub(crate) agents: Vec<HelloAgent>,
 }
 
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct PermissionFrame {
+    pub(crate) session_id: String,
+    pub(crate) request_id: String,
+    pub(crate) tool: String,
+    pub(crate) description: String,
+    pub(crate) resource: String,
+}
+
 #[derive(Serialize)]
 pub(crate) struct HelloAgent {
     pub(crate) id: String,
     pub(crate) profile: String,
     pub(crate) name: String,
-    pub(crate) caps: Caps,
+    pub(crate) caps: AgentCapabilities,
 }
 
 #[derive(Serialize)]
-pub(crate) struct Caps {
+pub(crate) struct AgentCapabilities {
     pub(crate) native_session_ids: bool,
     pub(crate) turn_completion: bool,
     pub(crate) resume_attach: bool,
@@ -342,7 +325,7 @@ mod tests {
         let message = r#"{"type":"user.message","id":null,"ts":"x","payload":{"session_id":"s","message_id":"m","content":"","agent_id":"r.a","new":1}}"#;
         assert!(matches!(
             read(message),
-            Ok(FromHub::Message(Message { .. }, false))
+            Ok(FromHub::Message(UserMessage { .. }, false))
         ));
         assert!(matches!(read(r#"{"type":"\u0070ing"}"#), Ok(FromHub::Ping)));
         assert!(matches!(
@@ -351,26 +334,26 @@ mod tests {
         ));
         let long = "x".repeat(MAX_ID_BYTES + 1);
         for (text, why) in [
-            ("", Dropped::NotAFrame),
-            ("[]", Dropped::NotAFrame),
-            (r#"{"payload":{}}"#, Dropped::NotAFrame),
-            (r#"{"type":"stop.request"}"#, Dropped::Payload),
+            ("", FrameError::NotAFrame),
+            ("[]", FrameError::NotAFrame),
+            (r#"{"payload":{}}"#, FrameError::NotAFrame),
+            (r#"{"type":"stop.request"}"#, FrameError::Payload),
             (
                 r#"{"type":"stop.request","payload":{"session_id":1}}"#,
-                Dropped::Payload,
+                FrameError::Payload,
             ),
             (
                 r#"{"type":"stop.request","payload":{"session_id":""}}"#,
-                Dropped::Id,
+                FrameError::Id,
             ),
             (
                 &format!(r#"{{"type":"stop.request","payload":{{"session_id":"{long}"}}}}"#),
-                Dropped::Id,
+                FrameError::Id,
             ),
             // A text is not `true`.
             (
                 r#"{"type":"permission.response","payload":{"session_id":"s","request_id":"r","approved":"true"}}"#,
-                Dropped::Payload,
+                FrameError::Payload,
             ),
         ] {
             assert_eq!(read(text).err(), Some(why), "{text}");

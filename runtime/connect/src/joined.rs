@@ -14,13 +14,13 @@ const LINE: Duration = Duration::from_secs(5);
 
 /// The waiting text of one channel.
 #[derive(Debug, Default)]
-pub(crate) struct Joined {
+pub(crate) struct OutputJoiner {
     channel: String,
     text: String,
     since: Duration,
 }
 
-impl Joined {
+impl OutputJoiner {
     /// Adds a piece. Returns the texts that it completes, each with its channel.
     pub(crate) fn add(
         &mut self,
@@ -33,14 +33,11 @@ impl Joined {
             whole.extend(self.take());
         }
         if self.text.is_empty() {
-            (self.channel, self.since) = (channel.to_owned(), now);
+            self.channel = channel.to_owned();
+            self.since = now;
         }
         // The databases of the hub refuse NUL.
-        self.text.extend(
-            delta
-                .chars()
-                .map(|c| if c == '\0' { '\u{fffd}' } else { c }),
-        );
+        self.text.push_str(&delta.replace('\0', "\u{fffd}"));
         while self.text.len() > PIECE {
             let end = self.text[..self.text.floor_char_boundary(PIECE)]
                 .rfind('\n')
@@ -71,8 +68,7 @@ impl Joined {
 
     /// Takes the whole text.
     pub(crate) fn take(&mut self) -> Option<(String, String)> {
-        let text = std::mem::take(&mut self.text);
-        (!text.trim().is_empty()).then(|| (self.channel.clone(), text))
+        self.cut(self.text.len(), self.since)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -98,7 +94,7 @@ mod tests {
 
     #[test]
     fn deltas_become_paragraphs_and_nothing_is_lost() {
-        let mut joined = Joined::default();
+        let mut joined = OutputJoiner::default();
         for (place, delta) in ["One ", "para", "graph.\n", "\nAnd ano"].iter().enumerate() {
             assert!(joined.add("stdout", delta, at(place as u64)).is_empty());
         }
@@ -118,7 +114,7 @@ mod tests {
 
     #[test]
     fn code_is_cut_at_a_line_and_not_at_a_blank_one() {
-        let mut joined = Joined::default();
+        let mut joined = OutputJoiner::default();
         joined.add("stdout", "```\na\n\nb", at(0));
         assert_eq!(joined.due(at(4999)), None);
         assert_eq!(joined.due(at(5000)).unwrap().1, "```\na\n\n");
@@ -127,7 +123,7 @@ mod tests {
 
     #[test]
     fn another_channel_ends_a_text_and_a_long_one_is_cut_where_characters_end() {
-        let mut joined = Joined::default();
+        let mut joined = OutputJoiner::default();
         joined.add("stdout", "a\0", at(0));
         assert_eq!(
             joined.add("stderr", "b", at(1)),

@@ -36,7 +36,7 @@ mod settings;
 mod show;
 mod token;
 
-pub use options::{ConnectError, ConnectOptions, Ended, ToolDenial};
+pub use options::{ConnectError, ConnectOptions, ConnectorEnd, ToolDenial};
 pub use run::connect;
 pub use token::{RuntimeToken, TokenError, TokenFile};
 

@@ -43,7 +43,7 @@ pub enum ToolDenial {
 
 /// The reason for an orderly end of a connector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum ConnectorEnd {
     /// `stop` resolved.
     Stopped,
     /// The host has ended.

@@ -18,7 +18,7 @@ const FRAMES_PER_PING: u64 = 256;
 
 /// The treatment of a frame that may be unread when the connection breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub(crate) enum LossPolicy {
     /// Sent again: twice means the same as once.
     Again,
     /// Not sent again, since the hub would show it twice. Its session gets a line that something
@@ -30,10 +30,10 @@ pub(crate) enum Lost {
 
 /// Frames on their way to the hub.
 #[derive(Debug, Default)]
-pub(crate) struct Outbox {
-    waiting: VecDeque<Frame>,
+pub(crate) struct FrameOutbox {
+    waiting: VecDeque<QueuedFrame>,
     bytes: usize,
-    unread: VecDeque<Frame>,
+    unread: VecDeque<QueuedFrame>,
     /// Frames that were written to this connection.
     sent: u64,
     /// The number of frames that the hub has read.
@@ -43,18 +43,18 @@ pub(crate) struct Outbox {
 }
 
 #[derive(Debug)]
-struct Frame {
+struct QueuedFrame {
     session: String,
-    lost: Lost,
+    lost: LossPolicy,
     /// Empty if it was sent and is not sent again.
     text: String,
 }
 
-impl Outbox {
-    pub(crate) fn push(&mut self, session: &str, lost: Lost, frame: &ToHub) {
+impl FrameOutbox {
+    pub(crate) fn push(&mut self, session: &str, lost: LossPolicy, frame: &ToHub) {
         let text = frame.text();
         self.bytes += text.len();
-        self.waiting.push_back(Frame {
+        self.waiting.push_back(QueuedFrame {
             session: session.to_owned(),
             lost,
             text,
@@ -62,7 +62,7 @@ impl Outbox {
     }
 
     /// Puts a frame before all that wait.
-    pub(crate) fn push_front(&mut self, session: &str, lost: Lost, frame: &ToHub) {
+    pub(crate) fn push_front(&mut self, session: &str, lost: LossPolicy, frame: &ToHub) {
         self.push(session, lost, frame);
         self.waiting.rotate_right(1);
     }
@@ -81,8 +81,8 @@ impl Outbox {
         self.bytes -= frame.text.len();
         self.sent += 1;
         let text = match frame.lost {
-            Lost::Again => frame.text.clone(),
-            Lost::Marked | Lost::Forgotten => std::mem::take(&mut frame.text),
+            LossPolicy::Again => frame.text.clone(),
+            LossPolicy::Marked | LossPolicy::Forgotten => std::mem::take(&mut frame.text),
         };
         self.unread.push_back(frame);
         Some(text)
@@ -128,17 +128,17 @@ impl Outbox {
         let mut marked = BTreeSet::new();
         for frame in std::mem::take(&mut self.unread).into_iter().rev() {
             match frame.lost {
-                Lost::Again => {
+                LossPolicy::Again => {
                     self.bytes += frame.text.len();
                     self.waiting.push_front(frame);
                 }
-                Lost::Marked => drop(marked.insert(frame.session)),
-                Lost::Forgotten => {}
+                LossPolicy::Marked => drop(marked.insert(frame.session)),
+                LossPolicy::Forgotten => {}
             }
         }
         // Answers and requests to the connection before.
         self.waiting.retain(|frame| {
-            let stays = frame.lost != Lost::Forgotten;
+            let stays = frame.lost != LossPolicy::Forgotten;
             self.bytes -= if stays { 0 } else { frame.text.len() };
             stays
         });
@@ -167,13 +167,13 @@ mod tests {
 
     #[test]
     fn what_the_hub_has_not_read_is_sent_again_or_marked() {
-        let mut outbox = Outbox::default();
-        outbox.push("a", Lost::Marked, &output("1"));
-        outbox.push("b", Lost::Marked, &output("2"));
-        outbox.push("c", Lost::Again, &started("m"));
-        outbox.push("c", Lost::Forgotten, &ToHub::Pong {});
-        outbox.push("d", Lost::Marked, &output("waits"));
-        outbox.push("d", Lost::Forgotten, &ToHub::Pong {});
+        let mut outbox = FrameOutbox::default();
+        outbox.push("a", LossPolicy::Marked, &output("1"));
+        outbox.push("b", LossPolicy::Marked, &output("2"));
+        outbox.push("c", LossPolicy::Again, &started("m"));
+        outbox.push("c", LossPolicy::Forgotten, &ToHub::Pong {});
+        outbox.push("d", LossPolicy::Marked, &output("waits"));
+        outbox.push("d", LossPolicy::Forgotten, &ToHub::Pong {});
         for _ in 0..4 {
             outbox.next().unwrap();
         }
@@ -194,13 +194,13 @@ mod tests {
 
     #[test]
     fn a_pong_says_no_more_than_its_ping() {
-        let mut outbox = Outbox::default();
-        outbox.push("a", Lost::Marked, &output("1"));
+        let mut outbox = FrameOutbox::default();
+        outbox.push("a", LossPolicy::Marked, &output("1"));
         outbox.next().unwrap();
         // One that no ping has carried.
         outbox.is_read(u64::MAX);
         assert!(!outbox.has_unread());
-        outbox.push("a", Lost::Marked, &output("2"));
+        outbox.push("a", LossPolicy::Marked, &output("2"));
         outbox.next().unwrap();
         outbox.is_read(1);
         assert_eq!(outbox.broken().len(), 1, "an old pong read nothing new");
@@ -208,9 +208,9 @@ mod tests {
 
     #[test]
     fn a_hub_that_reads_nothing_holds_up_what_is_written_and_then_what_is_read() {
-        let mut outbox = Outbox::default();
+        let mut outbox = FrameOutbox::default();
         for _ in 0..=MAX_UNREAD_FRAMES {
-            outbox.push("a", Lost::Marked, &output("1"));
+            outbox.push("a", LossPolicy::Marked, &output("1"));
         }
         let written = std::iter::from_fn(|| outbox.next()).count();
         assert_eq!((written, outbox.has_next()), (MAX_UNREAD_FRAMES, false));
@@ -225,9 +225,9 @@ mod tests {
         outbox.is_read(1);
         assert!(outbox.has_next());
         let large = output(&"x".repeat(MAX_WAITING_BYTES));
-        outbox.push("a", Lost::Marked, &large);
+        outbox.push("a", LossPolicy::Marked, &large);
         assert!(outbox.is_full() && !outbox.overflows());
-        outbox.push("a", Lost::Marked, &large);
+        outbox.push("a", LossPolicy::Marked, &large);
         assert!(outbox.overflows());
     }
 }

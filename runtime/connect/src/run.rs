@@ -1,6 +1,11 @@
 //! The task of a connector: it owns the connection to the hub, and drives the sessions of the host.
 
-use std::{future::Future, pin::pin, time::Duration};
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::{Pin, pin},
+    time::Duration,
+};
 
 use futures_util::{SinkExt, future::poll_fn};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -9,10 +14,10 @@ use trunkline_client::{Client, tls_config};
 use uuid::Uuid;
 
 use crate::{
-    ConnectError, ConnectOptions, Ended, RuntimeToken,
-    bridge::{Bridge, FrameEffect},
-    dial::{Socket, SocketEvent, SocketInterest, dial, poll},
-    files::Folder,
+    ConnectError, ConnectOptions, ConnectorEnd, RuntimeToken,
+    bridge::{FrameEffect, SessionBridge},
+    dial::{HubSocket, SocketEvent, SocketInterest, dial, poll},
+    files::UploadFolder,
 };
 
 /// The first wait before another connection, and the longest. It doubles with each attempt.
@@ -45,12 +50,26 @@ const MAX_PENDING_CALLS: usize = 4096;
 /// Frames that are written in one step.
 const FRAME_BATCH: usize = 16;
 
-/// The reason why a connection ended.
+/// The reason why there is no connection to the hub.
 enum ConnectionEnd {
-    Ended(Ended),
-    /// The connection broke. The hub had accepted the runtime at this time.
-    Lost(String, Option<Instant>),
-    Refused(String),
+    /// The connector ends.
+    Ended(ConnectorEnd),
+    /// Another attempt helps only if the hub has accepted the runtime before.
+    Failed(ConnectError),
+    /// The connection broke, or was not made.
+    Lost(String),
+}
+
+impl From<ConnectorEnd> for ConnectionEnd {
+    fn from(end: ConnectorEnd) -> Self {
+        Self::Ended(end)
+    }
+}
+
+impl<E: std::error::Error> From<E> for ConnectionEnd {
+    fn from(error: E) -> Self {
+        Self::Lost(error.to_string())
+    }
 }
 
 /// Serves the sessions of a hub by a host until `stop` resolves or the host ends. A connection to
@@ -72,131 +91,124 @@ pub async fn connect(
     options: ConnectOptions,
     client: Client,
     stop: impl Future<Output = ()>,
-) -> Result<Ended, ConnectError> {
+) -> Result<ConnectorEnd, ConnectError> {
     let named = |what| move |source| ConnectError::Io { what, source };
     if options.address.is_secure() {
         // Without certificates no attempt can succeed.
         tls_config().map_err(named("the hub cannot be verified"))?;
     }
-    let files = Folder::new().map_err(named("no folder for files was made"))?;
+    let files = UploadFolder::new().map_err(named("no folder for files was made"))?;
     options.token.read()?;
-    let connector = Connector {
-        bridge: Bridge::new(options, client, files),
+    let mut connector = HubConnector {
+        bridge: SessionBridge::new(options, client, files),
+        stop: pin!(stop),
         began: Instant::now(),
         ticks: Instant::now(),
         unsaved: None,
+        was_accepted: false,
+        accepted_at: None,
     };
-    let mut stop = pin!(stop);
-    connector.run(&mut stop).await
+    let end = connector.run().await?;
+    connector.close(end).await;
+    Ok(end)
 }
 
-struct Connector {
-    bridge: Bridge,
+struct HubConnector<'a, F> {
+    bridge: SessionBridge,
+    stop: Pin<&'a mut F>,
     began: Instant,
     /// The time of the bridge's next tick.
     ticks: Instant,
     /// A token that is in no file.
     unsaved: Option<String>,
+    /// True if the hub has ever accepted the runtime.
+    was_accepted: bool,
+    /// The time at which the hub accepted the runtime on this connection.
+    accepted_at: Option<Instant>,
 }
 
-impl Connector {
-    async fn run(
-        mut self,
-        stop: &mut (impl Future<Output = ()> + Unpin),
-    ) -> Result<Ended, ConnectError> {
+impl<F: Future<Output = ()>> HubConnector<'_, F> {
+    /// Connects again and again, until the connector ends.
+    async fn run(&mut self) -> Result<ConnectorEnd, ConnectError> {
         let mut wait = FIRST_DELAY;
-        let mut was_accepted = false;
         loop {
-            match self.connect_once(stop, &mut was_accepted).await? {
-                ConnectionEnd::Ended(ended) => return Ok(self.end(ended).await),
-                ConnectionEnd::Refused(why) if !was_accepted => {
-                    return Err(ConnectError::Refused(why));
-                }
-                ConnectionEnd::Refused(why) => {
-                    tracing::error!(
-                        "the hub refuses the runtime: {why}; its configured token is read again"
-                    );
+            self.accepted_at = None;
+            let Err(end) = self.connect_once().await;
+            self.bridge.disconnected();
+            match end {
+                ConnectionEnd::Ended(end) => return Ok(end),
+                ConnectionEnd::Failed(error) if !self.was_accepted => return Err(error),
+                ConnectionEnd::Failed(error) => {
+                    tracing::error!("{error}; the configured token is read again");
                     self.unsaved = None;
                     wait = MAX_DELAY;
                 }
-                ConnectionEnd::Lost(why, since) => {
-                    if since.is_some_and(|since| since.elapsed() >= STEADY) {
+                ConnectionEnd::Lost(why) => {
+                    if self
+                        .accepted_at
+                        .is_some_and(|since| since.elapsed() >= STEADY)
+                    {
                         wait = FIRST_DELAY;
                     }
                     tracing::warn!("there is no connection to the hub: {why}");
                 }
             }
-            if let Err(ended) = self.serve_host(stop, sleep(jittered(wait))).await {
-                return Ok(self.end(ended).await);
+            if let Err(end) = self.serve_host(sleep(jittered(wait))).await {
+                return Ok(end);
             }
             wait = (wait * 2).min(MAX_DELAY);
         }
     }
 
-    /// Connects to the hub, and serves the connection up to its end.
-    async fn connect_once(
-        &mut self,
-        stop: &mut (impl Future<Output = ()> + Unpin),
-        was_accepted: &mut bool,
-    ) -> Result<ConnectionEnd, ConnectError> {
+    /// Connects to the hub, and serves the connection until it ends.
+    async fn connect_once(&mut self) -> Result<Infallible, ConnectionEnd> {
         let client = self.bridge.client.clone();
         let listing = timeout(AGENTS_TIMEOUT, async move { client.agents(false).await });
-        match self.serve_host(stop, listing).await {
-            Ok(Ok(Ok(agents))) => self.bridge.set_agents(agents),
-            // The hub gets the last list of agents.
-            Ok(_) => {}
-            Err(ended) => return Ok(ConnectionEnd::Ended(ended)),
+        // Otherwise the hub gets the last list of agents.
+        if let Ok(Ok(agents)) = self.serve_host(listing).await? {
+            self.bridge.set_agents(agents);
         }
-        if let Some(agent) = self.bridge.missing_agent().filter(|_| !*was_accepted) {
-            return Err(ConnectError::NoAgent(agent));
+        if let Some(agent) = self.bridge.missing_agent().filter(|_| !self.was_accepted) {
+            return Err(ConnectionEnd::Failed(ConnectError::NoAgent(agent)));
         }
         let token = match (self.unsaved.clone(), self.bridge.options.token.read()) {
             (Some(token), _) | (None, Ok(token)) => token,
-            (None, Err(error)) if !*was_accepted => return Err(error.into()),
-            (None, Err(error)) => return Ok(ConnectionEnd::Lost(error.to_string(), None)),
+            (None, Err(error)) if !self.was_accepted => {
+                return Err(ConnectionEnd::Failed(error.into()));
+            }
+            (None, Err(error)) => return Err(error.into()),
         };
         let address = self.bridge.options.address.clone();
-        let dialled = self
-            .serve_host(stop, async move { dial(&address).await })
-            .await;
-        let socket = match dialled {
-            Ok(Ok(socket)) => socket,
-            Ok(Err(error)) => return Ok(ConnectionEnd::Lost(error.to_string(), None)),
-            Err(ended) => return Ok(ConnectionEnd::Ended(ended)),
-        };
-        let end = self.serve_hub(socket, &token, stop, was_accepted).await;
-        self.bridge.disconnected();
-        Ok(end)
+        let socket = self
+            .serve_host(async move { dial(&address).await })
+            .await??;
+        self.serve_hub(socket, &token).await
     }
 
     async fn serve_hub(
         &mut self,
-        mut socket: Socket,
+        mut socket: HubSocket,
         token: &str,
-        stop: &mut (impl Future<Output = ()> + Unpin),
-        was_accepted: &mut bool,
-    ) -> ConnectionEnd {
-        let hello = self.bridge.hello(token);
-        let lost = |why: &str, since| ConnectionEnd::Lost(why.to_owned(), since);
-        if !matches!(
-            timeout(ACCEPT_TIMEOUT, socket.send(Message::text(hello))).await,
-            Ok(Ok(()))
-        ) {
-            return lost("the hub does not read", None);
+    ) -> Result<Infallible, ConnectionEnd> {
+        let hello = Message::text(self.bridge.hello(token));
+        let sent = timeout(ACCEPT_TIMEOUT, socket.send(hello)).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            return Err(lost("the hub does not read"));
         }
-        let mut since = None;
         let began = Instant::now();
-        let mut heard = began;
+        let mut last_read = began;
         let mut pinged = began;
         let mut is_dirty = false;
         let mut writes_first = false;
         loop {
-            let next_ping = match self.bridge.out.has_unread() {
-                true if self.bridge.out.asks_soon() => pinged,
-                true => pinged + UNREAD_PING_INTERVAL,
-                false => pinged + PING_INTERVAL,
+            let ping_interval = if self.bridge.out.asks_soon() {
+                Duration::ZERO
+            } else if self.bridge.out.has_unread() {
+                UNREAD_PING_INTERVAL
+            } else {
+                PING_INTERVAL
             };
-            let has_next = since.is_some() && self.bridge.out.has_next();
+            let has_next = self.accepted_at.is_some() && self.bridge.out.has_next();
             let has_room = !self.bridge.out.overflows()
                 && self.bridge.host.pending_calls() < MAX_PENDING_CALLS;
             writes_first = !writes_first;
@@ -207,35 +219,19 @@ impl Connector {
                 writes_first,
             };
             tokio::select! {
-                () = &mut *stop => {
-                    self.bridge.end_all("the runtime ends");
-                    self.close_socket(&mut socket).await;
-                    return ConnectionEnd::Ended(Ended::Stopped);
-                }
                 woke = poll_fn(|cx| poll(&mut socket, wants, cx)) => match woke {
-                    SocketEvent::Written(Err(error)) | SocketEvent::Read(Some(Err(error))) => return lost(&error.to_string(), since),
-                    SocketEvent::Read(None) => return lost("the hub closed it", since),
-                    SocketEvent::Written(Ok(())) => {
+                    SocketEvent::Written(written) => {
+                        written?;
                         is_dirty = has_next;
                         for _ in 0..if has_next { FRAME_BATCH } else { 0 } {
                             let Some(text) = self.bridge.out.next() else { break };
-                            if let Err(error) = socket.start_send_unpin(Message::text(text)) {
-                                return lost(&error.to_string(), since);
-                            }
+                            socket.start_send_unpin(Message::text(text))?;
                         }
                     }
-                    SocketEvent::Read(Some(Ok(message))) => {
-                        heard = Instant::now();
-                        match message {
-                            Message::Text(text) => match self.handle_frame(text.as_str()).await {
-                                FrameEffect::None | FrameEffect::Token(_) => {}
-                                FrameEffect::Refused(why) => return ConnectionEnd::Refused(why),
-                                FrameEffect::Accepted => {
-                                    tracing::info!("the hub at {} has accepted the runtime", self.bridge.options.address);
-                                    *was_accepted = true;
-                                    since = Some(heard);
-                                }
-                            },
+                    SocketEvent::Read(message) => {
+                        last_read = Instant::now();
+                        match message.ok_or_else(|| lost("the hub closed it"))?? {
+                            Message::Text(text) => self.handle_frame(text.as_str()).await?,
                             Message::Pong(payload) => {
                                 if let Ok(sent) = <[u8; 8]>::try_from(&payload[..]) {
                                     self.bridge.out.is_read(u64::from_be_bytes(sent));
@@ -246,53 +242,65 @@ impl Connector {
                         }
                     }
                 },
-                () = sleep_until(next_ping) => {
+                () = sleep_until(pinged + ping_interval) => {
                     pinged = Instant::now();
                     let payload = self.bridge.out.ask().to_be_bytes().to_vec();
-                    if let Err(error) = socket.start_send_unpin(Message::Ping(payload.into())) {
-                        return lost(&error.to_string(), since);
-                    }
+                    socket.start_send_unpin(Message::Ping(payload.into()))?;
                     is_dirty = true;
                 }
-                () = sleep_until(heard + MAX_SILENCE) => return lost("it is silent", since),
-                () = sleep_until(began + ACCEPT_TIMEOUT), if since.is_none() => return lost("it does not answer", since),
-                is_alive = self.step_host() => if !is_alive {
-                    self.bridge.end_all("the host has ended");
-                    self.close_socket(&mut socket).await;
-                    return ConnectionEnd::Ended(Ended::HostEnded);
+                () = sleep_until(last_read + MAX_SILENCE) => return Err(lost("it is silent")),
+                () = sleep_until(began + ACCEPT_TIMEOUT), if self.accepted_at.is_none() => {
+                    return Err(lost("it does not answer"));
                 }
+                stepped = self.step_host() => if let Err(end) = stepped {
+                    self.bridge.end_all(reason(end));
+                    self.close_socket(&mut socket).await;
+                    return Err(end.into());
+                },
             }
         }
     }
 
     /// Handles a frame of the hub.
-    async fn handle_frame(&mut self, text: &str) -> FrameEffect {
+    async fn handle_frame(&mut self, text: &str) -> Result<(), ConnectionEnd> {
         self.bridge.at(self.began.elapsed());
         let effect = self.bridge.handle_frame(text);
         self.bridge.begin_calls();
         self.wake();
-        if let FrameEffect::Token(token) = &effect {
-            let RuntimeToken::File(file) = self.bridge.options.token.clone() else {
-                trunkline_redact::register("runtime token", token);
-                self.unsaved = Some(token.clone());
-                return effect;
-            };
-            let new = token.clone();
-            let written = tokio::task::spawn_blocking(move || file.replace(&new)).await;
-            self.unsaved = match written {
-                Ok(Ok(())) => None,
+        match effect {
+            FrameEffect::None => {}
+            FrameEffect::Accepted => {
+                let address = &self.bridge.options.address;
+                tracing::info!("the hub at {address} has accepted the runtime");
+                self.was_accepted = true;
+                self.accepted_at = Some(Instant::now());
+            }
+            FrameEffect::Refused(why) => {
+                return Err(ConnectionEnd::Failed(ConnectError::Refused(why)));
+            }
+            FrameEffect::Token(token) => self.store_token(token).await,
+        }
+        Ok(())
+    }
+
+    /// Stores the token for the next connection: in its file, otherwise in memory.
+    async fn store_token(&mut self, token: String) {
+        trunkline_redact::register("runtime token", &token);
+        self.unsaved = Some(token.clone());
+        if let RuntimeToken::File(file) = self.bridge.options.token.clone() {
+            match tokio::task::spawn_blocking(move || file.replace(&token)).await {
+                Ok(Ok(())) => self.unsaved = None,
                 Ok(Err(error)) => {
                     tracing::error!("{error}; the hub's new token is kept only in memory");
-                    Some(token.clone())
                 }
-                Err(_) => Some(token.clone()),
-            };
+                // A panic was already reported.
+                Err(_) => {}
+            }
         }
-        effect
     }
 
     /// Writes the ends of turns to the hub, and closes the connection.
-    async fn close_socket(&mut self, socket: &mut Socket) {
+    async fn close_socket(&mut self, socket: &mut HubSocket) {
         let last = async {
             while let Some(text) = self.bridge.out.next() {
                 socket.feed(Message::text(text)).await?;
@@ -304,10 +312,10 @@ impl Connector {
     }
 
     /// Closes the sessions, and the connection to the host.
-    async fn end(mut self, ended: Ended) -> Ended {
-        if ended == Ended::Stopped {
-            self.bridge.end_all("the runtime ends");
-            let bridge = &mut self.bridge;
+    async fn close(self, end: ConnectorEnd) {
+        let mut bridge = self.bridge;
+        if end == ConnectorEnd::Stopped {
+            bridge.end_all(reason(end));
             let closing = async {
                 while let Some(item) = bridge.host.next(true).await {
                     bridge.handle_item(item);
@@ -316,45 +324,40 @@ impl Connector {
             // A host that does not read sees the end of the connection.
             let _ = timeout(CLOSE_TIMEOUT, closing).await;
         }
-        self.bridge.client.close().await;
-        ended
+        bridge.client.close().await;
     }
 
     /// Drives the sessions until a future resolves.
-    async fn serve_host<T>(
-        &mut self,
-        stop: &mut (impl Future<Output = ()> + Unpin),
-        until: impl Future<Output = T>,
-    ) -> Result<T, Ended> {
+    async fn serve_host<T>(&mut self, until: impl Future<Output = T>) -> Result<T, ConnectorEnd> {
         let mut until = pin!(until);
         loop {
             tokio::select! {
-                () = &mut *stop => return Err(Ended::Stopped),
                 result = &mut until => return Ok(result),
-                is_alive = self.step_host() => if !is_alive {
-                    return Err(Ended::HostEnded);
-                },
+                stepped = self.step_host() => stepped?,
             }
         }
     }
 
-    /// Handles the next event, while the outbox has room, or the next result of a call. Returns
-    /// false when the host has ended and its last event is handled.
+    /// Handles the next event, while the outbox has room, or the next result of a call.
+    ///
+    /// # Errors
+    /// The connector ends, and the last event is handled.
     ///
     /// # Cancel safety
     /// Loses nothing.
-    async fn step_host(&mut self) -> bool {
+    async fn step_host(&mut self) -> Result<(), ConnectorEnd> {
         let reads_events = !self.bridge.out.is_full();
         let is_watching = self.bridge.host.is_watching();
         let client = self.bridge.client.clone();
         tokio::select! {
+            () = &mut self.stop => return Err(ConnectorEnd::Stopped),
             Some(item) = self.bridge.host.next(reads_events) => {
                 self.bridge.at(self.began.elapsed());
                 self.bridge.handle_item(item);
                 self.bridge.begin_calls();
                 self.wake();
             }
-            _ = client.ended(), if !is_watching => return false,
+            _ = client.ended(), if !is_watching => return Err(ConnectorEnd::HostEnded),
             () = sleep_until(self.ticks) => {
                 self.bridge.at(self.began.elapsed());
                 self.bridge.tick();
@@ -362,12 +365,24 @@ impl Connector {
                 self.ticks = Instant::now() + self.bridge.wakes_in();
             }
         }
-        true
+        Ok(())
     }
 
     /// Brings the next tick forward, if an event or a frame needs it.
     fn wake(&mut self) {
         self.ticks = self.ticks.min(Instant::now() + self.bridge.wakes_in());
+    }
+}
+
+fn lost(why: &str) -> ConnectionEnd {
+    ConnectionEnd::Lost(why.to_owned())
+}
+
+/// Returns the text that the people of open sessions read.
+fn reason(end: ConnectorEnd) -> &'static str {
+    match end {
+        ConnectorEnd::Stopped => "the runtime ends",
+        ConnectorEnd::HostEnded => "the host has ended",
     }
 }
 

@@ -6,7 +6,7 @@ use futures_util::future::{BoxFuture, Shared};
 use trunkline_client::{ClientError, Session as HostSession, Turn as HostTurn};
 use trunkline_protocol::{SessionId, SessionStart};
 
-use crate::{ask::Asked, joined::Joined};
+use crate::{ask::PendingQuestion, joined::OutputJoiner};
 
 /// Inputs of a session without an end. The host has the same limit.
 pub(crate) const MAX_OPEN_TURNS: usize = 64;
@@ -27,13 +27,13 @@ pub(crate) struct Session {
     /// The agent's own id of it.
     pub(crate) native: Option<String>,
     /// Inputs without an end, the running one first.
-    pub(crate) turns: VecDeque<Turn>,
+    pub(crate) turns: VecDeque<HubTurn>,
     /// Messages for the running turn without a result.
     pub(crate) steers: Vec<String>,
     /// Output that is being joined.
-    pub(crate) joined: Joined,
+    pub(crate) joined: OutputJoiner,
     /// A question that waits for an answer.
-    pub(crate) question: Option<Asked>,
+    pub(crate) question: Option<PendingQuestion>,
     pub(crate) opened: Duration,
     /// The time of the last message or event.
     pub(crate) used: Duration,
@@ -56,7 +56,7 @@ pub(crate) struct Session {
 
 /// An input without an end.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct HubTurn {
     /// `None` until the input is on its way, which it is once its session is open.
     pub(crate) handle: Option<HostTurn>,
     /// The message of the hub that the end answers. `None` while a question of the turn waits: for
@@ -81,7 +81,7 @@ impl Session {
             native: None,
             turns: VecDeque::new(),
             steers: Vec::new(),
-            joined: Joined::default(),
+            joined: OutputJoiner::default(),
             question: None,
             opened: now,
             used: now,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::frame::{ConfigUpdate, Limits, Security};
+use crate::frame::{AgentLimits, ConfigUpdate, SecuritySettings};
 
 /// The settings of one agent.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Settings {
+pub(crate) struct AgentSettings {
     /// Tools that never run.
     pub(crate) denied_tools: Vec<String>,
     pub(crate) max_sessions: Option<u64>,
@@ -21,15 +21,15 @@ pub(crate) struct Settings {
 /// Denied tools of an agent.
 const MAX_DENIED_TOOLS: usize = 256;
 
-impl Settings {
+impl AgentSettings {
     /// Applies an update, whole or not at all.
     ///
     /// # Errors
     /// The members that the hub may not set, or that cannot be read.
     pub(crate) fn apply(&mut self, update: &ConfigUpdate) -> Result<(), String> {
         let mut new = self.clone();
-        let no_security = Security::default();
-        let no_limits = Limits::default();
+        let no_security = SecuritySettings::default();
+        let no_limits = AgentLimits::default();
         let security = update.security.as_ref().unwrap_or(&no_security);
         let limits = update.limits.as_ref().unwrap_or(&no_limits);
         let has_items = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|it| !it.is_empty());
@@ -70,46 +70,22 @@ impl Settings {
             .max_output_bytes
             .filter(|most| *most > 0)
             .or(new.max_output);
-        new.idle = duration("idle_timeout", limits.idle_timeout.as_deref())?.or(new.idle);
-        new.lasts = duration("session_timeout", limits.session_timeout.as_deref())?.or(new.lasts);
+        new.idle = parse_duration("idle_timeout", limits.idle_timeout.as_deref())?.or(new.idle);
+        new.lasts =
+            parse_duration("session_timeout", limits.session_timeout.as_deref())?.or(new.lasts);
         *self = new;
         Ok(())
     }
 }
 
-/// A duration as Go writes it: `1h30m0s`, `1.5s`. `None` for an empty one, and for zero.
-fn duration(name: &str, text: Option<&str>) -> Result<Option<Duration>, String> {
-    let Some(mut rest) = text
-        .map(str::trim)
-        .filter(|text| !text.is_empty() && *text != "0")
-    else {
+/// Parses a duration as Go writes it: `1h30m0s`, `1.5s`. `None` for an empty one, and for zero.
+fn parse_duration(name: &str, text: Option<&str>) -> Result<Option<Duration>, String> {
+    let Some(text) = text.filter(|text| !text.trim().is_empty()) else {
         return Ok(None);
     };
-    let wrong = || format!("{name} is not a duration such as 30m");
-    let mut seconds = 0.0;
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(wrong)?;
-        let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
-        rest = &rest[digits..];
-        let unit = rest
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        seconds += number
-            * match &rest[..unit] {
-                "h" => 3600.0,
-                "m" => 60.0,
-                "s" => 1.0,
-                "ms" => 1e-3,
-                "us" | "µs" => 1e-6,
-                "ns" => 1e-9,
-                _ => return Err(wrong()),
-            };
-        rest = &rest[unit..];
-    }
-    let whole = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
-    Ok((!whole.is_zero()).then_some(whole))
+    let duration = humantime::parse_duration(text.trim());
+    let duration = duration.map_err(|_| format!("{name} is not a duration such as 30m"))?;
+    Ok(Some(duration).filter(|duration| !duration.is_zero()))
 }
 
 #[cfg(test)]
@@ -122,11 +98,11 @@ mod tests {
 
     #[test]
     fn what_bounds_is_applied_and_an_empty_member_changes_nothing() {
-        let mut settings = Settings::default();
+        let mut settings = AgentSettings::default();
         let all = r#"{"agent_id":"a","security":{"disallowed_tools":["Bash"],"allowed_paths":[],"cwd":"","permission_mode":null},
             "limits":{"max_sessions":2,"session_timeout":"1h30m0s","max_output_bytes":10,"idle_timeout":"1.5s"}}"#;
         settings.apply(&update(all)).unwrap();
-        let expected = Settings {
+        let expected = AgentSettings {
             denied_tools: vec!["Bash".to_owned()],
             max_sessions: Some(2),
             idle: Some(Duration::from_millis(1500)),
@@ -153,20 +129,20 @@ mod tests {
             (r#"{"env_whitelist":["KEY"]}"#, "env_whitelist"),
         ] {
             let text = text.replacen('{', r#"{"disallowed_tools":["X"],"#, 1);
-            let mut settings = Settings::default();
+            let mut settings = AgentSettings::default();
             let why = settings
                 .apply(&update(&format!(r#"{{"agent_id":"a","security":{text}}}"#)))
                 .unwrap_err();
             assert!(why.ends_with(named), "{why}");
-            assert_eq!(settings, Settings::default());
+            assert_eq!(settings, AgentSettings::default());
         }
         for bad in ["5", "m", "1x", "-1s", "1..2s", "1e99h"] {
             let text = format!(
                 r#"{{"agent_id":"a","limits":{{"max_sessions":1,"idle_timeout":"{bad}"}}}}"#
             );
-            let mut settings = Settings::default();
+            let mut settings = AgentSettings::default();
             assert!(settings.apply(&update(&text)).is_err(), "{bad}");
-            assert_eq!(settings, Settings::default());
+            assert_eq!(settings, AgentSettings::default());
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Texts for the hub's page of messages that it has no frames for.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use trunkline_client::ClientError;
 use trunkline_protocol::{
-    Category, ClosedReason, Delivered, Failure, Json, Plan, PlanStatus, Status, ToolEnd, ToolStart,
+    Category, ClosedReason, Delivered, Failure, Plan, PlanStatus, Status, ToolEnd, ToolStart,
     TurnComplete,
 };
 
@@ -148,14 +148,10 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     format!("{kept}\n… ({} more bytes)", text.len() - kept.len())
 }
 
-/// A JSON value as the value of an answer.
-pub(crate) fn value(value: &Value) -> Option<Json> {
-    Json::of(value).ok()
-}
-
 #[cfg(test)]
 mod tests {
-    use trunkline_protocol::{Category, ToolCallId};
+    use serde_json::Value;
+    use trunkline_protocol::{Category, Json, ToolCallId};
 
     use super::*;
 
@@ -190,7 +186,7 @@ mod tests {
         let id = ToolCallId::new("c").unwrap();
         let large = "ä".repeat(MAX_TOOL_BYTES);
         let start = ToolStart {
-            input: value(&json!({ "text": large })),
+            input: Json::of(&json!({ "text": large })).ok(),
             ..ToolStart::new(id.clone(), "Read")
         };
         let end = ToolEnd {
@@ -203,7 +199,7 @@ mod tests {
             let _: Value = serde_json::from_str(&text).unwrap();
         }
         let small = ToolStart {
-            input: value(&json!({ "a": 1 })),
+            input: Json::of(&json!({ "a": 1 })).ok(),
             ..start
         };
         assert_eq!(

@@ -3,9 +3,11 @@
 use std::{
     fmt, fs, io,
     io::{Read, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
+
+use tempfile::NamedTempFile;
 
 /// The longest file, in bytes.
 const MAX_BYTES: u64 = 8192;
@@ -139,15 +141,8 @@ impl TokenFile {
                 .parent()
                 .filter(|folder| !folder.as_os_str().is_empty());
             let folder = folder.unwrap_or(Path::new("."));
-            let mut new = tempfile::Builder::new();
-            let new = new.prefix(".token-").make_in(folder, |path| {
-                fs::OpenOptions::new()
-                    .write(true)
-                    .create_new(true)
-                    .mode(0o600)
-                    .open(path)
-            });
-            let mut new = new?;
+            // Its mode is 0600.
+            let mut new = NamedTempFile::new_in(folder)?;
             writeln!(new, "{token}")?;
             new.as_file().sync_all()?;
             new.persist(&self.path).map_err(|error| error.error)?;

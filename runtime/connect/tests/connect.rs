@@ -23,7 +23,7 @@ use tokio::{
 use tokio_tungstenite::tungstenite::Message;
 use trunkline_client::{Client, ReconnectPolicy, Streams};
 use trunkline_connect::{
-    ConnectError, ConnectOptions, Ended, RuntimeToken, TokenFile, WhenLost, connect,
+    ConnectError, ConnectOptions, ConnectorEnd, RuntimeToken, TokenFile, WhenLost, connect,
 };
 
 use hub::Hub;
@@ -31,7 +31,7 @@ use hub::Hub;
 /// Longer than anything here takes.
 const SOON: Duration = Duration::from_secs(30);
 
-type Outcome = Result<Ended, ConnectError>;
+type Outcome = Result<ConnectorEnd, ConnectError>;
 
 /// A connector that runs, with its host.
 struct Connector {
@@ -219,7 +219,10 @@ async fn a_turn_goes_from_the_hub_to_the_host_and_back() {
     assert_eq!(hub.hears("turn.completed").await["exit_code"], 1);
     assert_eq!(connector.line().await["type"], "session.close");
     connector.output.shutdown().await.unwrap();
-    assert_eq!(await_end(connector.done).await.unwrap(), Ended::Stopped);
+    assert_eq!(
+        await_end(connector.done).await.unwrap(),
+        ConnectorEnd::Stopped
+    );
 }
 
 /// An agent's id is a key of the whole hub: one that two runtimes register is taken over.
@@ -251,7 +254,7 @@ async fn two_runtimes_with_an_agent_of_one_name_do_not_meet() {
         assert_eq!(hub.hears("session.created").await["ok"], true);
     }
     for (_, connector) in ends {
-        assert_eq!(connector.ended().await.unwrap(), Ended::Stopped);
+        assert_eq!(connector.ended().await.unwrap(), ConnectorEnd::Stopped);
     }
 }
 
@@ -274,7 +277,7 @@ async fn a_token_of_the_configuration_is_replaced_in_memory() {
     hub.drop_connection();
     connector.name_agents().await;
     assert_eq!(hub.accept().await["token"], "r:1:ab");
-    assert_eq!(connector.ended().await.unwrap(), Ended::Stopped);
+    assert_eq!(connector.ended().await.unwrap(), ConnectorEnd::Stopped);
     for token in ["", "a b", "ä", "a\nb"] {
         let value = RuntimeToken::Value(token.to_owned());
         assert!(value.read().is_err(), "{token:?}");
@@ -334,7 +337,10 @@ async fn a_connection_that_breaks_in_a_turn_is_made_anew_and_the_end_comes() {
         .count();
     assert_eq!(outputs, 0, "the hub would show it twice: {words:?}");
     connector.output.shutdown().await.unwrap();
-    assert_eq!(await_end(connector.done).await.unwrap(), Ended::HostEnded);
+    assert_eq!(
+        await_end(connector.done).await.unwrap(),
+        ConnectorEnd::HostEnded
+    );
 }
 
 #[tokio::test]
@@ -349,7 +355,7 @@ async fn a_new_token_is_kept_and_shown_by_the_next_connection() {
     hub.drop_connection();
     connector.name_agents().await;
     assert_eq!(hub.accept().await["token"], "r:1:ab");
-    assert_eq!(connector.ended().await.unwrap(), Ended::Stopped);
+    assert_eq!(connector.ended().await.unwrap(), ConnectorEnd::Stopped);
 }
 
 #[tokio::test]
@@ -414,7 +420,7 @@ async fn garbage_costs_itself_and_a_giant_frame_the_connection() {
         "hello",
         "it goes on, and nothing of before was taken"
     );
-    assert_eq!(connector.ended().await.unwrap(), Ended::Stopped);
+    assert_eq!(connector.ended().await.unwrap(), ConnectorEnd::Stopped);
 }
 
 #[tokio::test]
@@ -435,7 +441,7 @@ async fn a_flood_of_a_hub_that_reads_nothing_stays_bounded_and_harms_no_one() {
     }
     connector.opened().await;
     assert_eq!(connector.line().await["content"], "hello");
-    assert_eq!(connector.ended().await.unwrap(), Ended::Stopped);
+    assert_eq!(connector.ended().await.unwrap(), ConnectorEnd::Stopped);
 }
 
 #[tokio::test]
@@ -462,7 +468,10 @@ async fn an_agent_that_says_more_than_the_hub_reads_waits_and_nothing_is_lost() 
         assert!(content.starts_with(&format!("{number}:")) && content.len() > 50_000);
     }
     writes.await.unwrap().shutdown().await.unwrap();
-    assert_eq!(await_end(connector.done).await.unwrap(), Ended::HostEnded);
+    assert_eq!(
+        await_end(connector.done).await.unwrap(),
+        ConnectorEnd::HostEnded
+    );
 }
 
 #[tokio::test]
@@ -485,7 +494,10 @@ async fn a_hub_comes_back_while_more_waits_than_is_kept_here() {
         let (kind, payload) = hub.next().await;
         outputs += usize::from(kind == "agent.output" && payload["channel"] == "tool");
     }
-    assert_eq!(await_end(connector.done).await.unwrap(), Ended::HostEnded);
+    assert_eq!(
+        await_end(connector.done).await.unwrap(),
+        ConnectorEnd::HostEnded
+    );
 }
 
 #[tokio::test]

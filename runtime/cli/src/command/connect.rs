@@ -16,7 +16,8 @@ use tokio::{
 };
 use trunkline_client::{Client, ServerAddress};
 use trunkline_connect::{
-    ConnectError, ConnectOptions, Ended, RuntimeToken, TokenError, TokenFile, ToolDenial, WhenLost,
+    ConnectError, ConnectOptions, ConnectorEnd, RuntimeToken, TokenError, TokenFile, ToolDenial,
+    WhenLost,
 };
 use trunkline_host::config::{AmurgHub, SessionMay};
 use trunkline_profiles::PROFILES;
@@ -196,8 +197,8 @@ impl Amurg {
                 .map_err(|error| CliError::failed(anyhow!(error).context("the host failed")))?;
         }
         match ended.map_err(to_cli_error)? {
-            Ended::Stopped => Ok(exit::OK),
-            Ended::HostEnded => Err(CliError::failed(anyhow!(
+            ConnectorEnd::Stopped => Ok(exit::OK),
+            ConnectorEnd::HostEnded => Err(CliError::failed(anyhow!(
                 "the host of the sessions has ended"
             ))
             .next("run the command again; without a daemon it starts its own host")),

@@ -10,20 +10,20 @@ use trunkline_protocol::{
 use uuid::Uuid;
 
 use super::{
-    Bridge, Lost, MAX_REQUEST_BYTES, MAX_REQUESTS, PendingPermission, SessionKey, ToHub, WhenLost,
-    log_failure,
+    LossPolicy, MAX_REQUEST_BYTES, MAX_REQUESTS, PendingPermission, SessionBridge, SessionKey,
+    ToHub, WhenLost,
 };
 use crate::{
-    ask::Asked,
-    files::{Folder, base_name},
-    frame::Metadata,
+    ask::PendingQuestion,
+    files::{base_name, read_file},
+    frame::{FileMetadata, PermissionFrame},
     show,
 };
 
 /// The longest short text of an agent that is shown, in bytes.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-impl Bridge {
+impl SessionBridge {
     /// Handles the next event of a session, or its end. Events of a closed session are dropped.
     pub(super) fn handle_event(
         &mut self,
@@ -63,7 +63,7 @@ impl Bridge {
             EventBody::Relay(body) => self.show_relay(id, event.is_own, body),
             EventBody::TooLong { bytes } => {
                 let text = format!("a message of {bytes} bytes is not shown");
-                self.show(id, "system", &text);
+                self.show_note(id, &text);
             }
             _ => {}
         }
@@ -101,7 +101,7 @@ impl Bridge {
                 self.show(id, channel, &message.content);
             }
             AdapterBody::Plan(plan) if plan.history != Some(true) => {
-                self.show(id, "system", &show::plan(&plan))
+                self.show_note(id, &show::plan(&plan))
             }
             // The end of the turn has the reason of a fatal one.
             AdapterBody::Error(ErrorEvent {
@@ -110,11 +110,9 @@ impl Bridge {
                 history: None | Some(false),
                 ..
             }) if fatal != Some(true) => {
-                self.show(id, "system", &show::cut(&message, MAX_TEXT_BYTES));
+                self.show_note(id, &show::cut(&message, MAX_TEXT_BYTES));
             }
-            AdapterBody::Compaction(_) => {
-                self.show(id, "system", "the agent's context was compacted")
-            }
+            AdapterBody::Compaction(_) => self.show_note(id, "the agent's context was compacted"),
             // The hub has no frames for the others (docs/amurg.md).
             _ => {}
         }
@@ -149,14 +147,14 @@ impl Bridge {
             }
             RelayBody::TurnBegin(TurnBegin { content, .. }) if !is_own => {
                 let text = format!("asked elsewhere: {}", show::cut(&content, MAX_TEXT_BYTES));
-                self.show(id, "system", &text);
+                self.show_note(id, &text);
             }
             RelayBody::Lag(lag) => {
                 let text = format!(
                     "entries {} to {} of the session are not shown",
                     lag.from, lag.to
                 );
-                self.show(id, "system", &text);
+                self.show_note(id, &text);
             }
             _ => {}
         }
@@ -172,7 +170,7 @@ impl Bridge {
             return;
         }
         session.last_failure = Some(text.to_owned());
-        self.show(id, "system", &show::cut(text, MAX_TEXT_BYTES));
+        self.show_note(id, &show::cut(text, MAX_TEXT_BYTES));
     }
 
     fn output(&mut self, id: &str, output: &Output) {
@@ -192,16 +190,11 @@ impl Bridge {
         session.output += output.content.len() as u64;
         if session.output > most {
             if !was_over {
-                self.call_session(
-                    id,
-                    async move |handle| handle.stop_running(StopReason::Policy).await,
-                    log_failure,
-                );
-                self.show(
-                    id,
-                    "system",
-                    &format!("the turn is stopped: its output is longer than {most} bytes"),
-                );
+                self.begin_call(id, async |handle| {
+                    handle.stop_running(StopReason::Policy).await
+                });
+                let text = format!("the turn is stopped: its output is longer than {most} bytes");
+                self.show_note(id, &text);
             }
             return;
         }
@@ -224,15 +217,8 @@ impl Bridge {
     }
 
     fn tool(&mut self, id: &str, history: Option<bool>, text: &str) {
-        self.show(
-            id,
-            if history == Some(true) {
-                "history_tool"
-            } else {
-                "tool"
-            },
-            text,
-        );
+        let is_history = history == Some(true);
+        self.show(id, if is_history { "history_tool" } else { "tool" }, text);
     }
 
     pub(super) fn note_info(&mut self, id: &str, info: &SessionInfo) {
@@ -246,11 +232,7 @@ impl Bridge {
 
     fn context(&mut self, id: &str, context: Option<Context>) {
         if context == Some(Context::Lost) {
-            self.show(
-                id,
-                "system",
-                "The agent does not remember what was said before.",
-            );
+            self.show_note(id, "The agent does not remember what was said before.");
         }
     }
 
@@ -271,69 +253,44 @@ impl Bridge {
             let handle = turn.handle.as_ref();
             handle.is_some_and(|handle| event.ends(handle))
         });
-        let Some(ended) = place.and_then(|place| session.turns.remove(place)) else {
+        let Some(place) = place else {
             return;
         };
-        let text = show::end(complete);
-        if place != Some(0) {
-            if let Some(hub) = ended.hub {
-                self.put_refused(id, &hub, &text.unwrap_or_default());
-            }
-            return;
-        }
-        if show::is_full(complete) && ended.hub.is_some() && ended.content.is_some() {
-            let is_journaled = session.is_journaled;
-            session.turns.push_front(ended);
+        let turn = &session.turns[place];
+        let can_repeat = place == 0 && turn.hub.is_some() && turn.content.is_some();
+        if can_repeat && show::is_full(complete) {
             // The end of a session without a journal comes next, and opens it again.
-            if !is_journaled || self.resend_with_room(id) {
+            if !session.is_journaled || self.resend_with_room(id) {
                 return;
             }
-            return self.refuse_first(id, text);
         }
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
+        let hub = session.turns.remove(place).and_then(|turn| turn.hub);
+        let text = show::end(complete);
+        if place > 0 {
+            if let Some(hub) = hub {
+                self.put_refused(id, &hub, &text.unwrap_or_default());
+            }
+            return;
+        }
         session.has_context |= complete.delivered != Some(Delivered::No);
         session.output = 0;
         session.question = None;
-        let next = session.turns.front().and_then(|turn| turn.hub.clone());
         if let Some(text) = text {
             self.show_failure(id, &text);
         }
         self.flush(id);
-        if let Some(hub) = ended.hub {
+        if let Some(hub) = hub {
             self.put_completed(id, &hub, show::exit_code(complete));
         }
         self.remember(id);
-        if let Some(hub) = next {
-            self.put_started(id, &hub);
-        }
-    }
-
-    /// Ends the first turn, for which the host has no room.
-    fn refuse_first(&mut self, id: &str, why: Option<String>) {
-        let session = self.sessions.get_mut(id);
-        let Some(turn) = session.and_then(|session| session.turns.pop_front()) else {
-            return;
-        };
-        if let Some(why) = why {
-            self.show_failure(id, &why);
-        }
-        if let Some(hub) = turn.hub {
-            self.put_completed(id, &hub, 1);
-        }
-        let next = self
-            .sessions
-            .get(id)
-            .and_then(|session| session.turns.front());
-        if let Some(hub) = next.and_then(|turn| turn.hub.clone()) {
-            self.put_started(id, &hub);
-        }
+        self.start_first(id);
     }
 
     fn ask_permission(&mut self, id: &str, request: PermissionRequest) {
         self.flush(id);
-        let always = |kind: Option<OptionKind>| kind == Some(OptionKind::AllowAlways);
         let texts = [request.description, request.title].into_iter().flatten();
         let mut description = texts
             .filter(|text| !text.is_empty())
@@ -342,25 +299,25 @@ impl Bridge {
         if request.truncated == Some(true) {
             description.push_str("\n(not all of the request is shown)");
         }
+        let mut options = request.options.iter().flatten();
         let pending = PendingPermission {
-            session: id.to_owned(),
             request_id: request.request_id,
-            tool: request.tool,
-            description,
-            resource: request.resource.unwrap_or_default(),
-            has_always: request
-                .options
-                .iter()
-                .flatten()
-                .any(|option| always(option.kind)),
+            frame: PermissionFrame {
+                session_id: id.to_owned(),
+                request_id: String::new(),
+                tool: request.tool,
+                description,
+                resource: request.resource.unwrap_or_default(),
+            },
+            has_always: options.any(|option| option.kind == Some(OptionKind::AllowAlways)),
             until: None,
         };
-        let agent = self.sessions.get(id).map(|session| session.agent.clone());
-        let is_denied = agent.is_some_and(|agent| {
-            let settings = self.settings.get(&agent);
-            settings.is_some_and(|settings| settings.denied_tools.contains(&pending.tool))
-        });
-        let bytes = pending.tool.len() + pending.description.len() + pending.resource.len();
+        let frame = &pending.frame;
+        let session = self.sessions.get(id);
+        let settings = session.and_then(|session| self.settings.get(&session.agent));
+        let is_denied =
+            settings.is_some_and(|settings| settings.denied_tools.contains(&frame.tool));
+        let bytes = frame.tool.len() + frame.description.len() + frame.resource.len();
         let why = match () {
             () if is_denied => "the hub's administrator has disallowed this tool",
             () if bytes > MAX_REQUEST_BYTES => "the request is too long to be read",
@@ -380,7 +337,7 @@ impl Bridge {
         let asked = if session.question.is_some() {
             None
         } else {
-            Asked::new(request)
+            PendingQuestion::new(request)
         };
         let Some(asked) = asked else {
             let response = InputResponse {
@@ -390,7 +347,7 @@ impl Bridge {
             };
             self.answer_question(id, response);
             let text = "a question of the agent was not asked here: it wants a secret, or another one waits";
-            return self.show(id, "system", text);
+            return self.show_note(id, text);
         };
         let shown = asked.shown();
         session.question = Some(asked);
@@ -413,15 +370,18 @@ impl Bridge {
             .is_some_and(|question| question.request_id == *request_id)
         {
             session.question = None;
-            return self.show(id, "system", "the question is no longer open");
+            return self.show_note(id, "the question is no longer open");
         }
         let is_it = |pending: &PendingPermission| {
-            pending.session == id && pending.request_id == *request_id
+            pending.frame.session_id == id && pending.request_id == *request_id
         };
         let mut settled = self.requests.extract_if(.., |_, pending| is_it(pending));
         if let Some((_, pending)) = settled.next() {
-            let text = format!("the request is {how}: {}", show::cut(&pending.tool, 256));
-            self.show(id, "system", &text);
+            let text = format!(
+                "the request is {how}: {}",
+                show::cut(&pending.frame.tool, 256)
+            );
+            self.show_note(id, &text);
         }
     }
 
@@ -432,10 +392,10 @@ impl Bridge {
                 .filter(|name| !name.is_empty())
                 .unwrap_or(&file.file_path),
         );
-        match Folder::read(file.file_path.as_ref()) {
+        match read_file(file.file_path.as_ref()) {
             Ok(bytes) => {
                 self.flush(id);
-                let metadata = Metadata {
+                let metadata = FileMetadata {
                     file_id: Uuid::new_v4().to_string(),
                     name,
                     mime_type: file
@@ -444,18 +404,14 @@ impl Bridge {
                         .unwrap_or_else(|| "application/octet-stream".to_owned()),
                     size: bytes.len() as u64,
                 };
-                let (session_id, data) = (id.to_owned(), STANDARD.encode(bytes));
-                self.out.push(
-                    id,
-                    Lost::Marked,
-                    &ToHub::File {
-                        session_id,
-                        metadata,
-                        data,
-                    },
-                );
+                let sent = ToHub::File {
+                    session_id: id.to_owned(),
+                    metadata,
+                    data: STANDARD.encode(bytes),
+                };
+                self.out.push(id, LossPolicy::Marked, &sent);
             }
-            Err(why) => self.show(id, "system", &format!("{name} was not sent: {why}")),
+            Err(why) => self.show_note(id, &format!("{name} was not sent: {why}")),
         }
     }
 }

@@ -12,14 +12,17 @@ use trunkline_protocol::{
 };
 use uuid::Uuid;
 
-use super::{Bridge, FrameEffect, MAX_SESSIONS, PendingPermission, SessionKey, log_failure};
+use super::{FrameEffect, MAX_SESSIONS, PendingPermission, SessionBridge, SessionKey, has_request};
 use crate::{
     ToolDenial,
-    ask::Answered,
+    ask::AnswerOutcome,
     files::{MAX_FILE, base_name},
-    frame::{ConfigUpdate, Create, Decision, File, FromHub, Message, NativeList, ToHub},
-    outbox::Lost,
-    session::{MAX_OPEN_TURNS, OpeningSession, Session, Turn},
+    frame::{
+        ConfigUpdate, FileUpload, FromHub, NativeList, PermissionDecision, SessionCreate, ToHub,
+        UserMessage,
+    },
+    outbox::LossPolicy,
+    session::{HubTurn, MAX_OPEN_TURNS, OpeningSession, Session},
     show,
 };
 
@@ -40,7 +43,7 @@ const JOURNAL: &str = "journal";
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Options of a session that is opened.
-struct Opening<'a> {
+struct SessionOpening<'a> {
     agent: &'a str,
     user: Option<String>,
     native: Option<String>,
@@ -52,7 +55,7 @@ struct Opening<'a> {
 /// The result of an opening, for the calls that wait for it.
 type OpenedSender = oneshot::Sender<Result<HostSession, ClientError>>;
 
-impl Bridge {
+impl SessionBridge {
     /// Handles a frame.
     pub(crate) fn handle_frame(&mut self, text: &str) -> FrameEffect {
         match FromHub::parse(text) {
@@ -89,7 +92,7 @@ impl Bridge {
             Ok(FromHub::Close(of)) => {
                 self.end_session(&of.session_id, Some("the hub closed the session"))
             }
-            Ok(FromHub::Ping) => self.out.push("", Lost::Forgotten, &ToHub::Pong {}),
+            Ok(FromHub::Ping) => self.out.push("", LossPolicy::Forgotten, &ToHub::Pong {}),
             Ok(FromHub::Unknown) => {
                 tracing::debug!("the hub sent a frame of a type that is not known here")
             }
@@ -98,7 +101,7 @@ impl Bridge {
         FrameEffect::None
     }
 
-    fn create(&mut self, create: &Create) {
+    fn create(&mut self, create: &SessionCreate) {
         let id = &create.session_id;
         if self.sessions.contains_key(id) {
             return self.put_created(id, Ok(()));
@@ -107,7 +110,7 @@ impl Bridge {
             .resume_session_id
             .clone()
             .filter(|native| !native.is_empty());
-        let opening = Opening {
+        let opening = SessionOpening {
             agent: &create.agent_id,
             user: create.user_id.clone(),
             history: native.is_some(),
@@ -125,18 +128,17 @@ impl Bridge {
             session.is_answered = true;
             session.native.clone()
         });
-        let session_id = id.to_owned();
         let created = ToHub::Created {
-            session_id,
+            session_id: id.to_owned(),
             ok: opened.is_ok(),
             error: opened.err(),
             native_handle,
         };
-        self.out.push(id, Lost::Again, &created);
+        self.out.push(id, LossPolicy::Again, &created);
     }
 
     /// Opens a session at the host, unless it is open.
-    fn open(&mut self, id: &str, opening: Opening<'_>) -> Result<(), String> {
+    fn open(&mut self, id: &str, opening: SessionOpening<'_>) -> Result<(), String> {
         if self.sessions.contains_key(id) {
             return Ok(());
         }
@@ -184,11 +186,8 @@ impl Bridge {
         self.open_at_host(key, opened);
         if is_anew {
             self.forgotten.retain(|before| before != id);
-            self.show(
-                id,
-                "system",
-                "The session was closed meanwhile. The agent does not remember it.",
-            );
+            let text = "The session was closed meanwhile. The agent does not remember it.";
+            self.show_note(id, text);
         }
         Ok(())
     }
@@ -248,7 +247,7 @@ impl Bridge {
     }
 
     /// Closes the longest idle session, then sends again the first message of this one, which a host
-    /// with a journal refused at a limit. Returns false as [`Bridge::reopen_with_room`].
+    /// with a journal refused at a limit. Returns false as [`SessionBridge::reopen_with_room`].
     pub(super) fn resend_with_room(&mut self, id: &str) -> bool {
         let Some(oldest) = self.session_for_room(id) else {
             return false;
@@ -347,12 +346,11 @@ impl Bridge {
 
     /// The session that has been idle for the longest time, of an agent or of all.
     pub(super) fn longest_idle(&self, agent: Option<&str>, except: Option<&str>) -> Option<String> {
-        let is_asked = |id: &String| self.requests.values().any(|pending| pending.session == *id);
         let idle = self.sessions.iter().filter(|(id, session)| {
             agent.is_none_or(|agent| session.agent == agent)
                 && except != Some(id.as_str())
                 && session.is_idle()
-                && !is_asked(id)
+                && !has_request(&self.requests, id)
         });
         let oldest = idle.min_by_key(|(_, session)| session.used);
         oldest.map(|(id, _)| id.clone())
@@ -366,15 +364,15 @@ impl Bridge {
         Ok(())
     }
 
-    fn message(&mut self, message: Message, is_for_turn: bool) {
-        let Message {
+    fn message(&mut self, message: UserMessage, is_for_turn: bool) {
+        let UserMessage {
             session_id: id,
             message_id: hub,
             content,
             agent_id,
             ..
         } = message;
-        let opening = Opening {
+        let opening = SessionOpening {
             agent: &agent_id,
             user: message.user_id,
             native: message.native_handle.filter(|native| !native.is_empty()),
@@ -428,7 +426,7 @@ impl Bridge {
             return self.put_refused(id, &hub, "too many messages wait");
         }
         let is_first = session.turns.is_empty();
-        session.turns.push_back(Turn {
+        session.turns.push_back(HubTurn {
             handle: None,
             hub: Some(hub.clone()),
             content: (is_first || !session.has_context).then(|| content.clone()),
@@ -486,7 +484,7 @@ impl Bridge {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
-        let is_meant = |turn: &Turn| turn.hub.as_deref() == Some(hub);
+        let is_meant = |turn: &HubTurn| turn.hub.as_deref() == Some(hub);
         let place = session.turns.iter().position(is_meant);
         if place
             .and_then(|place| session.turns.remove(place))
@@ -531,15 +529,15 @@ impl Bridge {
         };
         let request_id = question.request_id.clone();
         match question.answer(content) {
-            Answered::Next(why) => {
+            AnswerOutcome::Next(why) => {
                 let shown = question.shown();
                 if let Some(why) = why {
-                    self.show(id, "system", &why);
+                    self.show_note(id, &why);
                 }
                 self.show(id, "question", &shown);
                 self.put_completed(id, hub, 0);
             }
-            Answered::Whole(values) => {
+            AnswerOutcome::Whole(values) => {
                 session.question = None;
                 let runs = session
                     .turns
@@ -562,30 +560,26 @@ impl Bridge {
     }
 
     pub(super) fn answer_question(&self, id: &str, response: InputResponse) {
-        self.call_session(
-            id,
-            async move |handle| handle.answer_question(response).await,
-            log_failure,
-        );
+        self.begin_call(id, async move |handle| {
+            handle.answer_question(response).await
+        });
     }
 
     fn stop(&mut self, id: &str) {
-        self.call_session(
-            id,
-            async move |handle| handle.stop_running(StopReason::User).await,
-            log_failure,
-        );
+        self.begin_call(id, async |handle| {
+            handle.stop_running(StopReason::User).await
+        });
         let ok = self.sessions.contains_key(id);
         let ack = ToHub::StopAck {
             session_id: id.to_owned(),
             ok,
             error: (!ok).then(|| "the session is not open".to_owned()),
         };
-        self.out.push(id, Lost::Forgotten, &ack);
+        self.out.push(id, LossPolicy::Forgotten, &ack);
     }
 
-    fn decide(&mut self, decision: &Decision) {
-        let is_it = |pending: &PendingPermission| pending.session == decision.session_id;
+    fn decide(&mut self, decision: &PermissionDecision) {
+        let is_it = |pending: &PendingPermission| pending.frame.session_id == decision.session_id;
         let asked = self.requests.get(&decision.request_id).is_some_and(is_it);
         let pending = asked.then(|| self.requests.remove(&decision.request_id));
         let Some(pending) = pending.flatten() else {
@@ -596,10 +590,10 @@ impl Bridge {
         response.always_allow =
             (decision.approved && pending.has_always && decision.always_allow == Some(true))
                 .then_some(true);
-        self.answer_permission(&pending.session, response);
+        self.answer_permission(&pending.frame.session_id, response);
     }
 
-    fn file(&mut self, file: File) {
+    fn file(&mut self, file: FileUpload) {
         let id = file.session_id;
         let name = base_name(&file.metadata.name);
         let now = self.now;
@@ -607,7 +601,7 @@ impl Bridge {
             let text = format!(
                 "{name} was not given to the agent: send a message first, which opens the session"
             );
-            return self.show(&id, "system", &text);
+            return self.show_note(&id, &text);
         };
         session.used = now;
         let file_path = match self.keep_file(&id, &name, &file.data) {
@@ -644,7 +638,7 @@ impl Bridge {
 
     fn show_refused_file(&mut self, id: &str, name: &str, why: &str) {
         let text = format!("{name} was not given to the agent: {why}");
-        self.show(id, "system", &text);
+        self.show_note(id, &text);
     }
 
     fn update(&mut self, update: &ConfigUpdate) {
@@ -658,7 +652,7 @@ impl Bridge {
             ok: error.is_none(),
             error,
         };
-        self.out.push("", Lost::Forgotten, &ack);
+        self.out.push("", LossPolicy::Forgotten, &ack);
     }
 
     /// Applies limits of an administrator, also to open sessions.
@@ -691,7 +685,7 @@ impl Bridge {
                 },
                 |bridge, id, updated| {
                     if let Err(cause) = updated {
-                        bridge.show(id, "system", &show::cause(cause));
+                        bridge.show_note(id, &show::cause(cause));
                     }
                 },
             );
@@ -716,7 +710,7 @@ impl Bridge {
             request_id: list.request_id,
             sessions,
         };
-        self.out.push("", Lost::Forgotten, &response);
+        self.out.push("", LossPolicy::Forgotten, &response);
     }
 }
 

@@ -24,7 +24,7 @@ mod turns;
 
 /// A bridge with its two ends.
 struct Ends {
-    bridge: Bridge,
+    bridge: SessionBridge,
     /// Lines of the client that were not looked at.
     lines: Arc<Mutex<Vec<Value>>>,
     host: WriteHalf<DuplexStream>,
@@ -64,8 +64,8 @@ impl Ends {
                     .push(serde_json::from_str(&line).unwrap());
             }
         });
-        let files = Folder::new().unwrap();
-        let mut bridge = Bridge::new(options, client, files);
+        let files = UploadFolder::new().unwrap();
+        let mut bridge = SessionBridge::new(options, client, files);
         bridge.set_agents(["a", "b"].map(agent).into());
         let mut ends = Self {
             bridge,

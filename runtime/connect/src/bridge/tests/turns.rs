@@ -1,6 +1,7 @@
 //! Sessions, turns and their texts.
 
 use super::*;
+use crate::files::read_file;
 
 #[tokio::test(start_paused = true)]
 async fn the_hello_names_agents_that_no_other_runtime_has() {
@@ -485,7 +486,7 @@ async fn files_go_both_ways_and_refused_ones_say_why() {
     let line = ends.lines().remove(0);
     assert_eq!(line["file_name"], "a.txt");
     let path = line["file_path"].as_str().unwrap();
-    assert_eq!(Folder::read(path.as_ref()).unwrap(), b"abc");
+    assert_eq!(read_file(path.as_ref()).unwrap(), b"abc");
     ends.hub("file.upload", file("b.txt", "not base64")).await;
     assert_eq!(
         ends.words(),
@@ -503,7 +504,7 @@ async fn files_go_both_ways_and_refused_ones_say_why() {
     assert!(ends.words()[0].starts_with("system: none was not sent: "));
     ends.bridge.close("s");
     assert!(
-        Folder::read(path.as_ref()).is_err(),
+        read_file(path.as_ref()).is_err(),
         "it is removed with its session"
     );
 }
