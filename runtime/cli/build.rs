@@ -32,7 +32,7 @@ fn commit() {
     }
 }
 
-/// Makes the program 6 % smaller, where the linker is the one that comes with Rust: others may not
+/// Makes the program 6 % smaller, if the linker is the one that comes with Rust: others may not
 /// know the option.
 fn fold() {
     let is_asked = |name: &str, is: &str| env::var(name).is_ok_and(|value| value == is);
@@ -54,7 +54,7 @@ fn fold() {
     }
 }
 
-/// What a program says, where it is there and succeeds.
+/// Returns the output of a program, if it exists and succeeds.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program)
         .args(arguments)

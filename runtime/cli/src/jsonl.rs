@@ -40,7 +40,7 @@ impl<W: Write> EventWriter<W> {
     }
 
     /// Writes one event. Its `type` is the type of the protocol's message (`end` for the end of a
-    /// turn), its members are those of the message, after `place`, `turn` and `time`.
+    /// turn), its members are the message's members, after `place`, `turn` and `time`.
     ///
     /// # Errors
     /// The error of the output.

@@ -85,8 +85,8 @@ impl OpenSession {
         Self::new(Ok(session), Some((holder, chosen)), start, true).await
     }
 
-    /// Takes an opened session with its host. If it was not opened, the host in this process ends, and
-    /// the error is that of the host, if it has one.
+    /// Takes an opened session with its host. If it was not opened, the host in this process ends. An
+    /// error of that host has precedence.
     async fn new(
         opened: Result<SessionBackend, CliError>,
         own: Option<(Holder, Chosen)>,

@@ -1,5 +1,5 @@
-//! What a host's deadline means for its adapters, and for the agents that they wrap. The scene is that of
-//! `trunkline-process`.
+//! What a host's deadline means for its adapters, and for the agents that they wrap. `trunkline-process` has
+//! the same scene.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

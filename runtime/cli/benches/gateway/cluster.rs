@@ -1,5 +1,5 @@
-//! What a cluster costs: daemons on real NATS servers of this machine, beside a daemon that is
-//! alone.
+//! The costs of a cluster: daemons on real NATS servers of this machine, compared with a single
+//! daemon.
 //!
 //! The names of rows begin with `cluster`; the server is `nats-server` from `PATH`, or what
 //! `TRUNKLINE_NATS_SERVER` names.
@@ -97,7 +97,7 @@ impl Servers {
     }
 }
 
-/// Ports that no one listens at.
+/// Free ports.
 fn free_ports(count: usize) -> Vec<u16> {
     let listeners: Vec<_> = (0..count)
         .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
@@ -108,7 +108,7 @@ fn free_ports(count: usize) -> Vec<u16> {
         .collect()
 }
 
-/// Waits until a server says on its own page that it can be used.
+/// Waits until a server's own page reports that it is ready.
 fn until_healthy(page: u16) {
     let late = Instant::now() + Duration::from_secs(30);
     let is_healthy = || -> std::io::Result<bool> {
@@ -154,7 +154,7 @@ fn turns(clients: [&mut Client; 2]) -> [Vec<Duration>; 2] {
     times
 }
 
-/// A host of a cluster beside a daemon that is alone.
+/// A host of a cluster, compared with a single daemon.
 fn against_none(what: &str, servers: &Servers) {
     let (ours, beside) = (Daemon::of_cluster(&servers.urls, "a"), Daemon::up());
     let (token, token_beside) = (ours.token(), beside.token());

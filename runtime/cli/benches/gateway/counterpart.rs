@@ -11,8 +11,8 @@ use crate::clock;
 /// The time between two outputs of a paced turn.
 pub(crate) const PACE: Duration = Duration::from_millis(10);
 
-/// An input is answered by one output, or by as many as `paced N` says, each with the moment when
-/// it was written.
+/// Answers an input with one output, or with the number of outputs of `paced N`, each with the time
+/// at which it was written.
 pub(crate) fn run() {
     let (stdin, mut stdout) = (std::io::stdin().lock(), std::io::stdout().lock());
     let mut stdin = std::io::BufReader::with_capacity(64 * 1024, stdin);

@@ -86,7 +86,7 @@ impl Daemon {
         }
     }
 
-    /// A host of a cluster, with an agent of the host's name: so one can say which host has a session.
+    /// A host of a cluster, with an agent of the host's name, which identifies the host of a session.
     #[cfg(feature = "cluster")]
     pub(crate) fn of_cluster(server: &str, host: &str) -> Self {
         let program = std::env::current_exe().unwrap();

@@ -1,7 +1,7 @@
 //! What the daemon costs its clients, with real processes: `cargo bench -p trunkline --bench
 //! gateway [ROW…]`.
 //!
-//! The rows are `pipe`, `crowd`, `idle` and `turn`, and with the feature `cluster` those of
+//! The rows are `pipe`, `crowd`, `idle` and `turn`, and with the feature `cluster` the rows of
 //! `cluster.rs`. The adapter, and many clients at once, are this program again. All share the
 //! machine's cores: quote ratios, not times.
 #![allow(
@@ -114,7 +114,7 @@ fn pipe() {
     );
 }
 
-/// How long a session takes for outputs that are 10 ms apart, and how late one who listens hears them.
+/// Duration of a session whose outputs are 10 ms apart, and their delay at a listener.
 fn paced(daemon: &Daemon, session: &str, after: u64) -> (f64, Vec<Duration>, u64) {
     let token = daemon.token();
     let mut events = daemon.client(&token).events(session, after);

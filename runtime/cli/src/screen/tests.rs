@@ -181,7 +181,7 @@ fn markdown_is_rendered_and_its_author_commands_no_terminal() {
     for text in ["Title\n", "bold ␛[31m ", "    ␛]0;x␇\n", "last\n"] {
         assert!(plain.contains(text), "{text:?} is not in {plain:?}");
     }
-    // All escapes are styles of ours: they end with `m` and have digits alone.
+    // All escapes are our own styles: only digits, and `m` at the end.
     for escape in raw.split('\u{1b}').skip(1) {
         let style = escape
             .strip_prefix('[')

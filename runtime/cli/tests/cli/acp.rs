@@ -43,7 +43,7 @@ pub(super) struct Editor {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     asked: u64,
-    /// What was said in the last session.
+    /// The texts of the last session.
     text: String,
     /// Pieces of the user's messages.
     user: Vec<Value>,
@@ -100,7 +100,7 @@ impl Editor {
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"))
     }
 
-    /// Says a request, and answers what it is asked meanwhile: all is allowed.
+    /// Sends a request, and allows every permission that is requested in the meantime.
     pub(super) fn asks(&mut self, method: &str, params: &Value) -> Result<Value, String> {
         self.asked += 1;
         let id = self.asked;
@@ -317,7 +317,7 @@ fn a_picture_of_a_prompt_is_in_the_history() {
     two.ends();
 }
 
-/// The daemon is the editors', and dies under them: each goes on at the next one.
+/// The editors' daemon is killed: each editor continues at the next one.
 #[test]
 fn two_editors_share_one_journal_and_survive_their_daemon() {
     let place = Place::new();
@@ -331,7 +331,7 @@ fn two_editors_share_one_journal_and_survive_their_daemon() {
 
     place.kill_daemon(rustix::process::Signal::KILL);
     assert!(two.prompts(&session, "second").unwrap().contains("second"));
-    // It heard the other's turn, too.
+    // It received the other's turn, too.
     assert!(one.prompts(&session, "third").unwrap().contains("third"));
     one.ends();
     two.ends();
@@ -411,8 +411,8 @@ fn an_adapter_of_the_command_line_needs_no_configuration() {
     );
 }
 
-/// The daemon is the same one after it died: its configuration, its folder, its address, and its
-/// variables, whose values are those of the editor's environment.
+/// The new daemon equals the killed one: its configuration, its folder, its address, and its
+/// variables, whose values come from the editor's environment.
 #[test]
 fn a_daemon_that_died_is_the_same_daemon_again() {
     let place = Place::new();

@@ -52,7 +52,7 @@ fn until<T>(what: &str, mut asked: impl FnMut() -> Option<T>) -> T {
 }
 
 impl Person {
-    /// Asks over HTTP. `None` where no one listens.
+    /// Sends an HTTP request. `None` if no process listens.
     fn ask(&self, method: &str, path: &str, body: &str) -> Option<(u16, Value)> {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         stream.set_read_timeout(Some(SILENT)).unwrap();
@@ -106,7 +106,7 @@ impl Person {
         }
     }
 
-    /// Says something once the hub takes it: it tells of a turn's end before it has noted that.
+    /// Sends a message once the hub accepts it: the hub reports a turn's end before it has recorded it.
     fn message(&mut self, session: &str, id: &str, content: &str) {
         self.rests(session);
         self.say(
@@ -248,7 +248,7 @@ fn people_of_a_real_hub_talk_to_the_agents_of_this_machine() {
     let _running = begin();
     person.log_in();
     person.connect();
-    // It has the end of the turn, which went on, and takes the next message.
+    // It has the end of the turn, which continued, and accepts the next message.
     person.rests(&session);
     person.say(
         "client.subscribe",

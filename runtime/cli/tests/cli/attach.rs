@@ -127,7 +127,7 @@ done()
         &attach(&[]),
         &talk("two", hears, "expect(\"denied\")"),
     );
-    // Both are at their prompts before anything is said: what they hear from then on is live.
+    // Both show their prompts before the first message: all later output is live.
     for there in ["one", "two"] {
         until_there(&home, there);
     }

@@ -14,11 +14,11 @@ use super::{Home, Ran};
 
 /// What the adapter is given under a sensitive name.
 const SECRET: &str = "canary-4f8a-quiet-as-a-mouse";
-/// What the host holds in a variable of its own, and passes on to no one.
+/// A secret in a variable of the host that it does not pass on.
 const OWN: &str = "canary-77c1-of-the-host-itself";
-/// What is not declared; its form alone gives it away.
+/// A secret that is not declared, and that only its form reveals.
 const TOKEN: &str = "ghp_CanaryCanaryCanaryCanary42";
-/// What a user says and an agent answers: content, which goes to its consumer and to no log.
+/// The text of a user and of the agent's answer: content, which goes to its consumer and to no log.
 const CONTENT: &str = "canary-0b3d-said-in-confidence";
 
 /// Tells its secrets on every way out: noise, odd and bad messages, a file's name, stderr in two
@@ -291,7 +291,7 @@ fn reports_tell_nothing() {
         let ran = ran(&home, "trace", arguments, "");
         let absent_too = !arguments.contains(&"canary");
         ran.must_end_with(if absent_too { 1 } else { 0 });
-        // The report is there, with the secret's name.
+        // The report was written, with the secret's name.
         assert!(ran.stdout.contains("credentials.present") && ran.stdout.contains("CANARY_TOKEN"));
         must_be_silent(&ran.stdout, "the report");
         must_be_silent(&ran.stderr, "the log");

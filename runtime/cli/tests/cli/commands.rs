@@ -1,4 +1,4 @@
-//! The commands that the pages show: each is run as it stands there, or is listed here with why it is not.
+//! The commands on the pages: each is run as it is, or is listed here with the reason why not.
 
 use std::{
     collections::BTreeSet,
@@ -221,7 +221,7 @@ fn root() -> PathBuf {
         .unwrap()
 }
 
-/// The commands in the blocks of a page, without their comments. A line that ends with `\` goes on.
+/// The commands in the blocks of a page, without their comments. A line that ends with `\` continues.
 fn commands(page: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut inside = false;
@@ -245,8 +245,8 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// A folder that looks like the root of the repository. What a command writes lies in it, and not
-/// in the repository.
+/// A folder that looks like the root of the repository. Commands write there, and not in the
+/// repository.
 fn workplace(root: &Path, programs: &Path) -> TempDir {
     let folder = TempDir::new().unwrap();
     for entry in fs::read_dir(root).unwrap().flatten() {

@@ -98,7 +98,7 @@ fn a_profiles_own_env_reaches_the_program_that_it_wraps() {
         ran.must_end_with(0).stdout.trim(),
         "text of-a-file of-the-host"
     );
-    // Without a value the agent does not start, and says which is missing.
+    // Without a value the agent does not start, and names the missing one.
     home.run(["run", "x"]).must_end_with(3).must_say("OF_HOST");
 }
 

@@ -21,7 +21,7 @@ use tungstenite::{Message, WebSocket};
 
 use super::{Home, gateway::Daemon};
 
-/// How long an answer may take: a test that hangs does not say where.
+/// Timeout for an answer: a test that hangs does not show the place.
 const SILENT: Duration = Duration::from_secs(120);
 
 const CONFIG: &str =
@@ -82,7 +82,7 @@ impl Hub {
         self.say("user.message", payload);
     }
 
-    /// Runs a turn. Gives what was said in it, each with its channel.
+    /// Runs a turn. Returns its texts, each with its channel.
     fn turn(&mut self, id: &str, content: &str) -> Vec<(String, String)> {
         self.message(id, content);
         self.end(id)
@@ -210,7 +210,7 @@ fn goes_through(hub: &mut Hub) {
         failed.last().unwrap(),
         &("system".to_owned(), "the turn failed: no luck".to_owned())
     );
-    // One that goes on until it is stopped.
+    // A turn that runs until it is stopped.
     hub.message("m-6", "/sleep 3600");
     hub.until("turn.started");
     hub.say("stop.request", json!({ "session_id": "s" }));
@@ -397,7 +397,7 @@ fn what_no_option_and_no_file_has_is_named() {
         let ran = home.run(["daemon", "connect", "amurg", "--config", "amurg.json"]);
         ran.must_end_with(2).must_say(says);
     }
-    // A file that no one named is no reason to dial.
+    // A file that the command line does not name is no reason to connect.
     let file = json!({ "hub": { "url": "ws://127.0.0.1:9", "token": "t" }, "runtime": { "id": "b" }, "agents": agents });
     home.file("trunkline.json", &file.to_string());
     home.run(["daemon", "connect", "amurg"])
@@ -529,8 +529,8 @@ fn request(stream: &mut TcpStream) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// What Amurg's own runtime says to a program of its profile `external`, and what it understands of
-/// the answers.
+/// The lines of Amurg's own runtime to a program of its profile `external`, and the answers that it
+/// understands.
 #[test]
 fn amurgs_own_runtime_gets_what_it_knows_from_a_built_in_adapter_and_from_a_host() {
     let (home, _) = home();

@@ -52,7 +52,7 @@ fn sessions_of_another_adapter_do_not_meet() {
 }
 
 /// Answers an input with `answer` if there is one, else with the input's own text. `FIRST` and
-/// `NEXT` say what the answer is at first, and after each input.
+/// `NEXT` are the answers to the first input and to each later one.
 const ANSWERING: &str = r#"
 import json, sys
 answer = FIRST
@@ -69,7 +69,7 @@ fn answering(first: &str, next: &str) -> String {
     ANSWERING.replace("FIRST", first).replace("NEXT", next)
 }
 
-/// Answers the first input alone.
+/// Answers only the first input.
 const SILENT: &str = r#"
 import json, os, sys
 answered = 0

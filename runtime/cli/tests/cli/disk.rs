@@ -9,8 +9,8 @@ use super::{
     journal::{Serving, attach, input, start},
 };
 
-/// Stands before the C library, as a disk that does what a file says: `fail ERRNO`, `slow
-/// MILLISECONDS`, `lie ERRNO` (takes writes, and does not keep them), or nothing.
+/// Replaces functions of the C library, as a disk that obeys a file: `fail ERRNO`, `slow
+/// MILLISECONDS`, `lie ERRNO` (accepts writes, and does not keep them), or nothing.
 const DISK: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -107,7 +107,7 @@ impl Disk {
     }
 }
 
-/// What a hub hears until something holds.
+/// The lines of a hub until a condition holds.
 pub(super) fn heard_until(
     host: &mut Serving,
     mut is_last: impl FnMut(&Value) -> bool,

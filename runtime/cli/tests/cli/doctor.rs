@@ -12,7 +12,7 @@ use trunkline_testing::skipped;
 
 use super::{Home, Ran, journal::Serving};
 
-/// What a report says: agent (or `host`), code, level.
+/// The entries of a report: agent (or `host`), code, level.
 fn told(report: &Value) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let of = |who: &str, checks: &Value| -> Vec<_> {
@@ -294,7 +294,7 @@ fn a_file_is_open_only_where_every_folder_on_the_way_lets_others_through() {
     way(0o700);
     assert!(!is_open());
     way(0o711);
-    // The folder for temporary files may lie in a private one.
+    // The folder for temporary files may be within a private one.
     let mut outer = home.path().ancestors();
     assert_eq!(
         is_open(),
@@ -763,7 +763,7 @@ fn an_image_that_is_not_there_is_an_error() {
     }
 }
 
-/// Whether a bubblewrap can be used here; where none can, the calling test is skipped.
+/// Returns true if a bubblewrap can be used here; otherwise the calling test is skipped.
 #[track_caller]
 fn has_bubblewrap() -> bool {
     let home = home_with(r#""profile": "echo", "sandbox": { "backend": "bubblewrap" }"#);
@@ -798,7 +798,7 @@ fn what_a_sandbox_does_not_show_is_told_before_a_start() {
         "{refused}"
     );
 
-    // A program that lies where the sandbox shows nothing, and one of that name that it does show.
+    // A program in a folder that the sandbox hides, and one of the same name that it shows.
     let home = home_with(
         r#""external": { "command": "cat", "work_dir": "work" }, "sandbox": { "backend": "bubblewrap" }"#,
     );
@@ -1023,7 +1023,7 @@ fn a_built_in_adapter_is_diagnosed_with_the_agents_configuration_and_variables()
             .starts_with("SERVICE_KEY, from the file")
     );
     assert!(!ran.stdout.contains("canary"), "{}", ran.stdout);
-    // Without it, the adapter itself says what is missing.
+    // Without it, the adapter itself names the missing file.
     let ran = doctor(&home_with(&http(header, "{}")));
     assert_eq!(
         of_adapter(&ran),

@@ -1,5 +1,5 @@
-//! What the program says of itself and of the machine: its version, completions, manual pages,
-//! logs, installed agents.
+//! Facts about the program and the machine: version, completions, manual pages, logs, installed
+//! agents.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -263,13 +263,13 @@ fn doctor_lists_every_agent_that_is_here() {
     assert!(!ran.stdout.contains("not-to-be-shown"), "{}", ran.stdout);
 }
 
-/// A `claude` that writes the names of its variables to `names`, says its key on stderr, and ends.
+/// A `claude` that writes the names of its variables to `names` and its key to stderr, and ends.
 const TELLS_NAMES: &str = r#"
 env | cut -d= -f1 | sort -u > "$HOME/names"
 echo "my key is $ANTHROPIC_API_KEY" >&2
 exit 7"#;
 
-/// The names that `claude` got by this entry of the configuration, and what was said.
+/// The names that `claude` got by this entry of the configuration, and the output.
 fn given(entry: Option<&str>, set: &[(&str, &str)]) -> (Vec<String>, super::Ran) {
     let home = Home::new();
     let path = with_programs(&home, &[("claude", TELLS_NAMES)]);
@@ -314,7 +314,7 @@ fn an_exported_key_reaches_the_agent_of_its_profile_alone_and_is_hidden() {
 
     for entry in [
         r#""profile": "claude-code", "pass_credentials": false"#,
-        // An entry that names one itself gets that one alone.
+        // An entry that names one itself gets only that one.
         r#""claude_code": { "env": { "CLAUDE_CODE_OAUTH_TOKEN": "of-the-entry" } }"#,
         r#""profile": "claude-code", "env_passthrough": ["ANTHROPIC_AUTH_TOKEN"]"#,
     ] {

@@ -1,5 +1,5 @@
-//! `serve --journal` on a small disk that is full: what is asked is answered, and it goes on when
-//! there is room.
+//! `serve --journal` on a small disk that is full: requests are answered, and work continues when
+//! the disk has room.
 
 use std::{
     fs,
@@ -31,12 +31,12 @@ struct Small {
     pid: u32,
     /// The folder as the host sees it.
     seen: PathBuf,
-    /// The end of the turn `t-run` that is not stored, once it was heard.
+    /// The end of the turn `t-run` that is not stored, once it was received.
     provisional: Option<Value>,
 }
 
 impl Small {
-    /// `None` where this machine has no mount namespace, which is said.
+    /// `None`, with a note, if this machine has no mount namespace.
     fn new(home: &Home) -> Option<Self> {
         let folder = home.path().join("journal");
         fs::create_dir(&folder).unwrap();
@@ -115,7 +115,7 @@ impl Small {
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
-    /// What the hub hears next that is of this type, ends that are not stored apart.
+    /// The hub's next message of this type, except for ends that are not stored.
     fn until(&mut self, kind: &str) -> Value {
         loop {
             let (message, _) = self.host.hear().expect("the host has more to say");

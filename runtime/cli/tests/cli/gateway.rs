@@ -1,4 +1,4 @@
-//! A daemon, and who asks it over HTTP.
+//! A daemon and its HTTP clients.
 
 use std::{
     collections::BTreeMap,
@@ -36,7 +36,7 @@ mod sessions;
 mod tls;
 mod tree;
 
-/// How long an answer may take: a test that hangs does not say where.
+/// Timeout for an answer: a test that hangs does not show the place.
 const SILENT: Duration = Duration::from_secs(120);
 
 /// Arguments of a daemon on a free port, which prints its address as JSON.
@@ -79,7 +79,7 @@ impl<'a> Daemon<'a> {
         Self::told(home, command).0
     }
 
-    /// One, and what it tells when it is ready.
+    /// A daemon, and the line that it prints when it is ready.
     fn told(home: &'a Home, command: &mut Command) -> (Self, Value) {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
@@ -147,7 +147,7 @@ impl Drop for Daemon<'_> {
     }
 }
 
-/// One who asks.
+/// An HTTP client.
 #[derive(Clone)]
 pub(super) struct Client {
     http: String,
@@ -331,7 +331,7 @@ fn head(stream: &mut BufReader<TcpStream>) -> (u16, BTreeMap<String, String>) {
 struct Events(BufReader<TcpStream>);
 
 impl Events {
-    /// The next event with a number: that, and its entry as it stands.
+    /// The next event with a number: the number, and the unchanged entry.
     fn next(&mut self) -> Option<(u64, String)> {
         let (mut id, mut beats) = (None, 0);
         loop {

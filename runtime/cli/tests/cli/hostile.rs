@@ -1,4 +1,4 @@
-//! A hostile adapter in a real sandbox, where a machine has one.
+//! A hostile adapter in a real sandbox, if the machine has one.
 
 use serde_json::{Value, json};
 use trunkline_testing::skipped;

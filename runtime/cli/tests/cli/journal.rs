@@ -24,7 +24,7 @@ pub(super) struct Serving {
     lines: BufReader<ChildStdout>,
 }
 
-/// How long a host may say nothing: a test that hangs does not say where.
+/// Timeout for a line of a host: a test that hangs does not show the place.
 const SILENT: Timespec = Timespec {
     tv_sec: 180,
     tv_nsec: 0,
@@ -47,7 +47,7 @@ impl Serving {
         }
     }
 
-    /// Says a message. One that is killed does not hear it.
+    /// Sends a message. A killed host does not get it.
     pub(super) fn say(&mut self, message: &Value) {
         let _ = writeln!(self.input.as_mut().unwrap(), "{message}");
     }
@@ -112,12 +112,12 @@ pub(super) fn input(id: &str, name: &str, content: &str) -> Value {
 #[derive(Default)]
 pub(super) struct Known {
     pub(super) entries: BTreeMap<u64, String>,
-    /// The inputs that were said to be accepted, by their ids.
+    /// The inputs that were reported as accepted, by their ids.
     pub(super) accepted: BTreeMap<String, u64>,
 }
 
 impl Known {
-    /// Takes what was heard. An entry that is heard again is the same.
+    /// Takes a received entry. An entry that is received again is the same.
     pub(super) fn take(&mut self, message: &Value, line: &str) {
         let seq = message["seq"].as_u64();
         match (message["type"].as_str().unwrap(), seq) {
@@ -160,7 +160,7 @@ fn a_host_that_is_killed_anywhere_loses_doubles_and_changes_nothing() {
         } else {
             host.say(&attach("s", known.last()));
         }
-        // Behind the attach, at once: what was not answered is said again, then new ones.
+        // Right after the attach: unanswered inputs are sent again, then new ones.
         for number in sent.max(1) - 1..sent + 3 {
             host.say(&input(
                 "s",
@@ -169,7 +169,7 @@ fn a_host_that_is_killed_anywhere_loses_doubles_and_changes_nothing() {
             ));
         }
         sent += 3;
-        // The first is killed when the session is there.
+        // The first is killed when the session exists.
         let stop_at = if round == 0 { 3 } else { round * 7 % 40 };
         for _ in 0..stop_at {
             let Some((message, line)) = host.hear() else {
@@ -577,7 +577,7 @@ fn a_file_of_the_agent_outlives_its_host_and_goes_with_its_session() {
 }
 
 /// A journal of the first format, whose host was killed in the turn `t-3` of the session `first`.
-/// It is never written anew: what it says must be read by every later version.
+/// It is never written anew: every later version must read it.
 #[test]
 fn a_journal_of_the_first_format_is_read_and_goes_on() {
     let home = Home::new();

@@ -9,7 +9,7 @@ use super::{
     journal::{Serving, Socket, input, start},
 };
 
-/// More than what lies between a host and a hub that does not read: buffers of sockets and of the host.
+/// More than all buffers between a host and a hub that does not read: of sockets and of the host.
 const BURST: &str = "/burst 3000 1000";
 
 /// A hub that has attached to the session, and reads no more.
@@ -21,7 +21,7 @@ fn listener(door: &Path, on_slow: &str) -> Socket {
     hub
 }
 
-/// Reads to the end of the turn: the numbers of the entries that it got, and what it was said not to get.
+/// Reads to the end of the turn. Returns the numbers of the entries, and of the reported gaps.
 fn read(hub: &mut Socket) -> (Vec<u64>, Vec<(u64, u64)>) {
     let (mut numbers, mut lags) = (Vec::new(), Vec::new());
     loop {

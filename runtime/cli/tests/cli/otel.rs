@@ -13,7 +13,7 @@ use super::{
     gateway::{Daemon, UP},
 };
 
-/// The trace of the one who asks, and its span.
+/// The trace of the client, and its span.
 const TRACE: u128 = 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736;
 const CALLER: u64 = 0x00f0_67aa_0ba9_02b7;
 
@@ -121,7 +121,7 @@ fn otel_gets_a_request_in_the_trace_of_its_sender_and_the_turn_that_it_began() {
 
 #[test]
 fn otel_loses_traces_where_no_collector_is_and_the_log_says_so_once() {
-    // Taken and let go: no one listens there.
+    // Bound and released: no process listens there.
     let at = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

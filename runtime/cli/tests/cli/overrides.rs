@@ -1,4 +1,4 @@
-//! What the command line says of the agent, for `run` and `chat` alike.
+//! Options of the agent on the command line, for `run` and `chat` alike.
 
 use std::{io::Write, os::unix::fs::PermissionsExt};
 

@@ -27,13 +27,13 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// What every built-in adapter says of itself.
+/// The description of each built-in adapter.
 pub(crate) fn described() -> Vec<Value> {
     let ran = Home::new().run(["agents", "profiles", "--json"]);
     serde_json::from_str(&ran.must_end_with(0).stdout).unwrap()
 }
 
-/// What an adapter says of a configuration when it starts.
+/// The report of an adapter about a configuration at its start.
 fn start(name: &str, config: &Value) -> Ran {
     let home = Home::new();
     let file = home.file("adapter.json", &config.to_string());
@@ -252,7 +252,7 @@ fn write(profile: &Value) {
     .unwrap();
 }
 
-/// What stands before and after the fields.
+/// Text before and after the fields.
 fn halves<'p>(page: &'p str, name: &str) -> (&'p str, &'p str) {
     let before = page.split_once(BEGIN).map(|(before, _)| before);
     let after = page.split_once(END).map(|(_, after)| after);
@@ -373,7 +373,7 @@ fn may_be_null(property: &Value) -> bool {
     of("type") || of("anyOf")
 }
 
-/// What may stand there, in words.
+/// Valid values, in words.
 fn kind(property: &Value, schema: &Value, depth: usize) -> String {
     let property = resolved(property, schema);
     if depth > 4 {

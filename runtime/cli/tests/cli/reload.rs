@@ -14,7 +14,7 @@ use super::{
     journal::{Serving, input, start},
 };
 
-/// Answers by what its environment says; `die` ends it.
+/// Answers with a value of its environment; `die` ends it.
 const ADAPTER: &str = r#"
 import json, os, sys
 for line in sys.stdin:
@@ -47,7 +47,7 @@ impl Reloading {
         Self { serving, log }
     }
 
-    /// Sends the signal, and gives what the log says of the configuration.
+    /// Sends the signal, and returns the log's line about the configuration.
     fn reload(&mut self) -> String {
         kill_process(Pid::from_child(&self.serving.child), Signal::HUP).unwrap();
         let mut line = String::new();
@@ -86,7 +86,7 @@ impl Reloading {
     }
 }
 
-/// A file with agents, each of whom says a word.
+/// A file with agents, each of which answers with a word.
 fn configured(home: &Home, agents: &[(&str, &str)], more: &Value) {
     home.file("adapter.py", ADAPTER);
     let agent = |(id, says): &(&str, &str)| {

@@ -103,7 +103,7 @@ fn a_hub_is_refused_by_name_before_an_adapter_runs() {
             "{why}"
         );
         assert!(why.contains(&format!("--session-may {option}")), "{why}");
-        // A hub that knows the core alone reads it, too.
+        // A hub that knows only the core reads it, too.
         hub.say(&json!({"type": "session.start", "session_id": "core", option: value}));
         let output = hub.hear("output");
         assert_eq!(output["channel"], "system");

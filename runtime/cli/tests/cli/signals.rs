@@ -78,8 +78,8 @@ impl Drop for Running {
     }
 }
 
-/// Waits until no process has this path in its command line: a number that an adapter says may be
-/// that of its own PID namespace.
+/// Waits until no process has this path in its command line: a number that an adapter
+/// reports may belong to its own PID namespace.
 #[track_caller]
 fn must_be_gone(path: &Path) {
     let path = path.as_os_str().as_bytes();

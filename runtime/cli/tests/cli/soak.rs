@@ -1,5 +1,5 @@
-//! Sessions of a journal under a long life: hosts are killed, ended and left, hubs come and go, and
-//! all that was said is there in the end. `TRUNKLINE_SOAK=1800` is the long form, in seconds.
+//! Sessions of a journal over a long time: hosts are killed, ended and left, hubs connect and
+//! disconnect, and nothing is lost in the end. `TRUNKLINE_SOAK=1800` is the long form, in seconds.
 
 use std::{
     collections::BTreeMap,
@@ -38,7 +38,7 @@ impl Draw {
     }
 }
 
-/// A host, and what it says as it comes.
+/// A host, and its lines as they arrive.
 struct Host {
     child: Child,
     input: Option<ChildStdin>,
@@ -63,7 +63,7 @@ impl Host {
     }
 
     fn say(&mut self, message: &Value) {
-        // One that has ended does not hear it.
+        // A host that has ended does not get it.
         let _ = writeln!(self.input.as_mut().unwrap(), "{message}");
     }
 
@@ -121,7 +121,7 @@ impl Soak {
         let open = std::mem::take(&mut self.open);
         for id in open {
             match self.sessions[&id].known.last() {
-                // The host ended before it had said anything of it, and may have it or not.
+                // The host ended before it reported the input, and may have it or not.
                 0 => host.say(&start(&id)),
                 last => host.say(&attach(&id, last)),
             }
@@ -202,7 +202,7 @@ impl Soak {
     /// Another hub looks at a session, and leaves without a word.
     fn observe(&self, id: &str) {
         let door = self.home.path().join("journal/host.sock");
-        // The socket may still be that of a host that was killed.
+        // The socket may still belong to a killed host.
         if self.sessions[id].known.last() == 0 || UnixStream::connect(&door).is_err() {
             return;
         }
@@ -255,7 +255,7 @@ impl Soak {
         }
     }
 
-    /// All that was heard is there, and each input has one turn and one end.
+    /// All received entries are stored, and each input has one turn and one end.
     fn judge(&self) {
         self.home
             .run(["sessions", "--journal", "journal", "check"])
@@ -343,8 +343,8 @@ fn sessions_outlive_many_hosts() {
     soak.judge();
     let third = sizes.len() / 3;
     if asked.is_some() && third > 2 {
-        // Each is of another host, killed at any moment: what one has open then says little, and
-        // the middle of many does. In the few seconds of the short form most hosts are killed while
+        // Each belongs to another host, killed at any moment: a single count of open files means
+        // little, and only the median counts. In the few seconds of the short form most hosts are killed while
         // they begin, and the middle is chance.
         let middle = |sizes: &[(u64, usize)]| {
             let (mut memory, mut descriptors): (Vec<_>, Vec<_>) = sizes.iter().copied().unzip();

@@ -2,7 +2,7 @@
 
 use super::Home;
 
-/// Runs a program on a terminal that does not know its size, and talks with it as `talk.py` says.
+/// Runs a program on a terminal that does not know its size, with a dialogue of `talk.py`.
 pub(super) const TERMINAL: &str = r#"
 import fcntl, os, pty, select, signal, struct, sys, termios
 
@@ -58,7 +58,8 @@ def done():
 exec(open(os.path.join(os.path.dirname(sys.argv[0]), "talk.py")).read())
 "#;
 
-/// Says that it is busy, asks once the pipe `go` is opened, tells the answer; a further input is given back.
+/// Reports that it is busy, asks once the pipe `go` is opened, and prints the answer; it returns a
+/// further input.
 const ASKING: &str = r#"
 turns = 0
 for kind, message in messages():

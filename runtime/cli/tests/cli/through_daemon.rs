@@ -38,8 +38,8 @@ for kind, message in messages():
         say("turn.complete", turn_id=turn, status="stopped")
 "#;
 
-/// A configuration of `ADAPTER`, which says of itself that it answers as one on the SDK does, of
-/// `echo`, and of some that do not work.
+/// A configuration of `ADAPTER`, which declares the behaviour of an adapter on the SDK, of `echo`,
+/// and of some that do not work.
 fn config(home: &Home) -> String {
     home.adapter_file("adapter.py", ADAPTER);
     let args = [home.path().join("adapter.py")];
@@ -61,7 +61,7 @@ fn home() -> Home {
     home
 }
 
-/// A command at the daemon's home. What it logs stands on stderr.
+/// A command at the daemon's home. It logs to stderr.
 fn at(home: &Home, arguments: &[&str]) -> std::process::Command {
     let mut command = home.command(["-v"].iter().chain(arguments));
     command.env("TRUNKLINE_STATE", home.path().join("state"));
@@ -103,8 +103,8 @@ fn until_detached(home: &Home) -> Vec<String> {
 fn the_same_command_shows_the_same_with_a_daemon_and_without() {
     let home = home();
     let daemon = Daemon::up(&home);
-    // How long it took and where a file lies differ, and so does an agent's first word to a host
-    // that knows it.
+    // Durations and paths of files differ, and so does an agent's first message to a host that
+    // knows it.
     let begun = SystemTime::now() - Duration::from_millis(1);
     let shown = |ran: &Ran| {
         let mut lines = ran.json_lines();

@@ -7,7 +7,7 @@ use super::{
     journal::{Serving, input, start},
 };
 
-/// Runs a program on a terminal of 80 by 24 and reads its screen, as `talk.py` says.
+/// Runs a program on a terminal of 80 by 24 and reads its screen, with a dialogue of `talk.py`.
 const TERMINAL: &str = r#"
 import fcntl, os, pty, re, select, signal, struct, sys, termios
 

@@ -1,4 +1,4 @@
-//! The host of a scene, as in `trunkline-process`, whose trees are those of adapters.
+//! The host of a scene, as in `trunkline-process`, with the process trees of adapters.
 
 use std::io::BufRead;
 use std::time::Duration;
@@ -20,8 +20,8 @@ const STAMPS: &str = concat!(
 const FIRST: Duration = Duration::from_secs(8);
 
 /// Commands: `start FIFO` an adapter, `nest FIFO` the agent of a built-in one, `extend
-/// MILLISECONDS` from the deadline or from now, `pass`: waits until none lives. Each is answered
-/// with a line `said: …`.
+/// MILLISECONDS` from the deadline or from now, `pass`: waits until none lives. The answer to each
+/// is a line `said: …`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 #[ignore = "the host of a scene, which runs it in a process of its own"]
 async fn host() {
@@ -89,7 +89,7 @@ fn builder(agents: &[AgentConfig]) -> HostBuilder {
     agents.iter().cloned().fold(builder, HostBuilder::agent)
 }
 
-/// An adapter that stamps, and speaks to no one.
+/// An adapter that writes stamps, and no message.
 fn adapter(id: &str, fifo: &str) -> AgentConfig {
     AgentConfig::external(id, Command::new("python3").args([STAMPS, fifo]))
 }

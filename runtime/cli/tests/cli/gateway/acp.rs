@@ -57,7 +57,7 @@ struct Editor {
     asked: u64,
     /// What the agent asked and was not answered yet.
     requests: Vec<Value>,
-    /// What was said in all sessions.
+    /// The texts of all sessions.
     text: String,
     /// Pieces of the user's messages.
     user: Vec<Value>,
@@ -404,7 +404,7 @@ fn a_client_elsewhere_that_may_not_approve_is_not_asked() {
     daemon.down();
 }
 
-/// What was asked waits for who comes next, where an editor's end on stdio denies it.
+/// A request waits for the next client, while the end of an editor on stdio denies it.
 #[test]
 fn a_client_that_goes_leaves_its_turn_and_what_it_was_asked() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! The container's file: what it copies is there, and what it runs is a daemon that its own check finds well.
+//! The container's file: its sources exist, and its command is a daemon that passes its own check.
 
 use std::{fs, path::Path, process::Command};
 

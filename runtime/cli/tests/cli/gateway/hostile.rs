@@ -155,7 +155,7 @@ fn the_token_is_in_no_log() {
     }
     .get("/v1/me")
     .must_be(401);
-    // One that stands where it should not.
+    // A byte at a wrong place.
     client.get(&format!("/v1/sessions/{wrong}")).must_be(404);
     client
         .ask_with("GET", "/v1/me", &[("Host", &wrong)], "")
@@ -182,7 +182,7 @@ fn who_reads_no_events_holds_nothing_up_and_loses_nothing() {
     let daemon = Daemon::up(&home);
     let client = daemon.token(&["control"]);
     let id = client.open();
-    // It reads nothing for now: what there is to say fits into no socket's buffer.
+    // It reads nothing for now: the output fits into no socket's buffer.
     let mut slow = client.events(&id, 0);
     let mut quick = client.events(&id, 0);
     let content = "z".repeat(256 * 1024);
@@ -233,7 +233,7 @@ fn a_stream_that_waits_holds_one_descriptor() {
     for stream in &mut streams {
         stream.until("turn.complete");
     }
-    // Each has said what there was, and waits: what it read that from is closed. What comes now they hear.
+    // Each has sent everything, and waits: its reader is closed. New entries still arrive.
     client.turn(&id, "now");
     for stream in &mut streams {
         stream.until("turn.complete");
@@ -260,7 +260,7 @@ fn a_message_of_100_mb_is_refused_before_it_is_there() {
     };
     let before = resident(&daemon);
     let (size, mask) = (100_000_000u64, [0; 4]);
-    // In one frame, and in many that go on.
+    // In one frame, and in many continued ones.
     let mut one = upgraded();
     let mut frame = vec![0x81, 0xff];
     frame.extend(size.to_be_bytes());

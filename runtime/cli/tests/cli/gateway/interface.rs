@@ -459,7 +459,7 @@ fn answers_are_compressed_and_have_tags_unless_they_have_a_secret() {
             assert_eq!((same.status, bytes.len()), (304, 0), "{path}");
             assert_eq!(same.headers["etag"], tag);
         }
-        // The bytes of a strong tag are the same, and those of the two forms differ.
+        // Equal strong tags have equal bytes, and the two forms differ in their tags.
         let is_same = plain.headers["etag"] == packed.headers["etag"];
         assert_eq!(is_same, is_weak, "{path}");
         let cache = if is_weak { "no-store" } else { "no-cache" };

@@ -312,12 +312,12 @@ fn only_this_daemons_name_and_its_own_pages_may_ask() {
         let asked = client.ask_with("GET", "/v1/me", &headers, "");
         assert_eq!(asked.status, status, "{headers:?}: {asked:?}");
     }
-    // The host of the address counts as much as that of the header.
+    // The host of the address counts as much as the host of the header.
     for (host, status) in [("evil.example", 421), (&*daemon.http, 200)] {
         let asked = client.ask_with("GET", &format!("http://{host}/v1/me"), &[], "");
         assert_eq!(asked.status, status, "{host}: {asked:?}");
     }
-    // What needs no token tells nothing, and the page runs no script of another.
+    // Resources without a token reveal nothing, and the page runs no foreign script.
     let page = daemon.stranger().get("/").must_be(200);
     assert!(
         page.headers["content-security-policy"]
@@ -631,7 +631,7 @@ fn a_token_is_written_to_a_file_of_its_own() {
     daemon.down();
 }
 
-/// Asks whether it may write the file that an input names, and says what it was allowed to write.
+/// Asks for permission to write the file that an input names, and answers with the allowed path.
 const WRITER: &str = r#"
 import sys
 sys.path.insert(0, sys.argv[1])

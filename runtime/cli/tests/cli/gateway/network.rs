@@ -1,4 +1,4 @@
-//! What a client over a network may set of a session, as each agent's configuration says it.
+//! The session options that a client over a network may set, by each agent's configuration.
 
 use serde_json::{Value, json};
 

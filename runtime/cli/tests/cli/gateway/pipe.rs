@@ -143,7 +143,7 @@ fn a_pipe_wants_a_good_token_and_ends_with_it() {
     let home = Home::new();
     let daemon = Daemon::up(&home);
     let client = daemon.token(&["control"]);
-    // A browser sends no header: its first message tells who it is.
+    // A browser sends no header: its first message has the token.
     let mut browser = Hub::of(&daemon.stranger());
     browser.say(json!({"type": "auth", "token": client.token}).to_string());
     browser.say(json!({"type": "ping", "session_id": "", "nonce": "n"}).to_string());

@@ -145,7 +145,7 @@ fn opened<'a>(place: &Place, client: &'a Client) -> (Web<'a>, Stream, String, St
     (web, all, session, stream)
 }
 
-/// What a request says of itself decides its answer, and a connection is its token's alone.
+/// A request's headers decide its answer, and a connection belongs only to its token.
 #[test]
 fn requests_of_acp_that_are_wrong_have_their_own_answers() {
     let place = Place::new();
@@ -212,7 +212,7 @@ fn requests_of_acp_that_are_wrong_have_their_own_answers() {
             &body[..body.len().min(80)]
         );
         if status < 405 && status != 400 && method != "GET" {
-            // Another's is one that never was; who has no token learns nothing.
+            // Another's connection counts as unknown; without a token the answer reveals nothing.
             let by_other = other.ask_with(method, "/acp", &headers, body).status;
             assert!(
                 matches!(by_other, 403 | 404),
@@ -269,7 +269,7 @@ fn requests_of_acp_that_are_wrong_have_their_own_answers() {
 }
 
 impl Web<'_> {
-    /// Whether a stream opens again: the daemon hears at its own time that a reader is gone.
+    /// Returns true if a stream opens again: the daemon notices the end of a reader later.
     fn refused_or_open(&self) -> bool {
         let mut stream = self
             .client
@@ -339,7 +339,7 @@ fn a_session_speaks_by_its_stream_and_goes_on_when_its_connection_ends() {
     next.posts(None, &answer(&asked, "allow")).must_be(202);
     stream.until(|heard| heard["params"]["update"]["content"]["text"] == "True");
 
-    // Who names no stream hears it all by the connection's.
+    // A client that names no stream gets everything by the connection's stream.
     let mut third = Web::of(&client);
     let mut own = third.listens(None);
     let id = third.begins(None, "session/resume", &load);
@@ -348,7 +348,7 @@ fn a_session_speaks_by_its_stream_and_goes_on_when_its_connection_ends() {
     let id = third.begins(Some(&session), "session/prompt", &prompt(&session, "where"));
     own.until(|heard| heard["method"] == "session/update");
     assert_eq!(own.answer(id)["result"]["stopReason"], "end_turn");
-    // The second hears the third's turn by its session's stream.
+    // The second gets the third's turn by its session's stream.
     stream.until(|heard| heard["params"]["update"]["content"]["text"] == "where");
     let unknown = next.begins(
         None,
@@ -397,7 +397,7 @@ fn connections_of_a_token_are_bounded_and_end_with_it() {
     daemon.down();
 }
 
-/// Two editors elsewhere and one here: each hears the others' turns.
+/// Two remote editors and a local one: each gets the others' turns.
 #[test]
 fn editors_here_and_elsewhere_share_a_session() {
     let place = Place::new();
