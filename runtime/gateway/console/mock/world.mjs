@@ -106,7 +106,7 @@ export class Session {
 
 export class World {
   constructor(token = "tlk_mock") {
-    Object.assign(this, { token, epoch: 1, sessions: new Map(), codes: new Map(), next: 1, started: Date.now(), hostile: [], hosts: [], rules: [], searches: [], changes: [], followers: new Set() });
+    Object.assign(this, { token, epoch: 1, sessions: new Map(), codes: new Map(), next: 1, started: Date.now(), hostile: [], mayApprove: true, hosts: [], rules: [], searches: [], changes: [], followers: new Set() });
   }
 
   /** Gives a change to the streams of all sessions, and keeps the last ones. */

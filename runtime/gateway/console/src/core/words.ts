@@ -27,6 +27,8 @@ export interface PermissionWords {
   object: string;
   /** Whether `object` is all of what it acts on. */
   whole: boolean;
+  /** All of what it acts on, as far as it is known. */
+  full: string;
   /** The agent's own headline and text, empty if they only repeat what is said already. */
   title: string;
   description: string;
@@ -54,7 +56,7 @@ export function permissionWords(row: PermissionRow): PermissionWords {
   const known = [full, row.tool, named];
   const title = known.includes(row.title.trim()) ? "" : row.title;
   const description = [...known, title].includes(row.description.trim()) ? "" : row.description;
-  return { verb: verb === "" ? "Use" : verb, object: object === "" ? row.tool : object, whole, title, description };
+  return { verb: verb === "" ? "Use" : verb, object: object === "" ? row.tool : object, whole, full, title, description };
 }
 
 /** The headline as plain text. */
@@ -62,3 +64,14 @@ export const permissionText = (row: PermissionRow): string => {
   const { verb, object } = permissionWords(row);
   return `${verb} ${object}`;
 };
+
+/** The longest text of a request among others. */
+const MAX_BEYOND = 8000;
+
+/** What a headline leaves out of what a request acts on; of a tool that is not known, its input. */
+export function beyondHeadline(row: PermissionRow): string {
+  const { whole, full } = permissionWords(row);
+  if (whole) return "";
+  const text = full !== "" ? full : row.input === undefined || row.input === null ? "" : JSON.stringify(row.input);
+  return text.length > MAX_BEYOND ? `${text.slice(0, MAX_BEYOND)}… and ${text.length - MAX_BEYOND} more characters` : text;
+}

@@ -1,13 +1,16 @@
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { RequestBatch } from "../core/batch.ts";
 import { ago, sessionTitle } from "../core/format.ts";
 import { MAX_SHOWN, inboxItems, itemKey, requestSummary } from "../core/inbox.ts";
 import type { DecidedItem, RequestCard, WaitingItem } from "../core/inbox.ts";
 import { failureText } from "../core/overview.ts";
 import type { KnownSession } from "../core/overview.ts";
+import type { RequestRow } from "../core/rows.ts";
 import { visible } from "../core/safe.ts";
 import { seen } from "../core/seen.ts";
 import { titlePage } from "../core/title.ts";
+import { BatchButtons, BatchDialog } from "./batch.tsx";
 import { Fault, State } from "./bits.tsx";
 import { RequestContext, sessionHref, useShell } from "./hooks.ts";
 import { press } from "./keys.tsx";
@@ -108,6 +111,15 @@ export function Inbox({ chosen }: { chosen: string }): JSX.Element {
     seen.mark(session.id, session.entries);
     overview.changed();
   };
+  const [batch, answer] = useState<RequestBatch>();
+  const shown = waiting.slice(0, MAX_SHOWN);
+  // The requests of a session that are shown, at the first one of them.
+  const together = new Map<string, { first: string; rows: RequestRow[] }>();
+  for (const { key, session, request } of shown) {
+    const row = cards?.get(session, request).row;
+    const found = together.get(session.id) ?? { first: key, rows: [] };
+    together.set(session.id, { ...found, rows: row ? [...found.rows, row] : found.rows });
+  }
   const now = Date.now();
   const isEmpty = waiting.length + failed.length + ended.length === 0;
   return (
@@ -125,7 +137,11 @@ export function Inbox({ chosen }: { chosen: string }): JSX.Element {
         <p class="empty">{overview.snapshots > 0 || overview.isLive ? "Nothing waits for you." : "Reading …"}</p>
       )}
       <Group title="Needs an answer" count={waiting.length}>
-        {waiting.slice(0, MAX_SHOWN).map((item) => <Item key={item.key} item={item} card={cards?.get(item.session, item.request)} now={now} />)}
+        {shown.map((item) => (
+          <Item key={item.key} item={item} card={cards?.get(item.session, item.request)} now={now}>
+            {together.get(item.session.id)?.first === item.key && <BatchButtons session={item.session.id} rows={together.get(item.session.id)?.rows ?? []} open={answer} />}
+          </Item>
+        ))}
       </Group>
       <Group title="Failed" count={failed.length} all={() => failed.forEach(done)}>
         {failed.slice(0, MAX_SHOWN).map((session) => <News key={session.id} session={session} now={now} done={() => done(session)} />)}
@@ -139,6 +155,7 @@ export function Inbox({ chosen }: { chosen: string }): JSX.Element {
           <ul>{cards.decided.map((item) => <Decided key={item.key} item={item} own={me?.name ?? ""} />)}</ul>
         </section>
       )}
+      {batch && cards && <BatchDialog batch={batch} report={(text) => [(cards.notice = text), cards.changed()]} close={() => answer(undefined)} />}
     </main>
   );
 }
@@ -171,11 +188,12 @@ function Head({ session, time, now, children }: { session: KnownSession; time: s
   );
 }
 
-export function Item({ item, card, now }: { item: WaitingItem; card: RequestCard | undefined; now: number }): JSX.Element {
+export function Item({ item, card, now, children }: { item: WaitingItem; card: RequestCard | undefined; now: number; children?: ComponentChildren }): JSX.Element {
   const { session, request } = item;
   return (
     <li data-item={item.key} tabIndex={-1} aria-label={visible(sessionTitle(session.title, session.id))}>
       <Head session={session} time={request.since} now={now} />
+      {children}
       {card?.row ? (
         <RequestContext.Provider value={card}><Waiting row={card.row} /></RequestContext.Provider>
       ) : card && card.fault !== "" ? (

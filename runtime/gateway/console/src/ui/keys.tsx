@@ -8,7 +8,7 @@ import { leaveField } from "./focus.ts";
 import { isCoarse } from "./hooks.ts";
 
 /** A key answers no request that was shown for a shorter time, in milliseconds: nobody has read it. */
-const READ_MS = 500;
+export const READ_MS = 500;
 
 const inSight = (element: HTMLElement): boolean => {
   const { top, bottom, width } = element.getBoundingClientRect();

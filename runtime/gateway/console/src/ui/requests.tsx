@@ -101,7 +101,7 @@ function Values({ row, decision }: { row: QuestionRow; decision: Decision }): JS
 }
 
 /** What will happen, in our words; then the agent's. */
-function Headline({ row }: { row: PermissionRow }): JSX.Element {
+export function Headline({ row }: { row: PermissionRow }): JSX.Element {
   const { verb, object, title, description } = permissionWords(row);
   return (
     <>

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { SessionStore } from "../core/session.ts";
 import { count, who } from "../core/format.ts";
 import { failureText, shownState } from "../core/overview.ts";
+import type { RequestBatch } from "../core/batch.ts";
 import type { RequestRow } from "../core/rows.ts";
 import { visible } from "../core/safe.ts";
 import { seen } from "../core/seen.ts";
@@ -10,6 +11,7 @@ import { titlePage } from "../core/title.ts";
 import { str } from "../core/types.ts";
 import { permissionText } from "../core/words.ts";
 import { samples } from "./agents.tsx";
+import { BatchButtons, BatchDialog } from "./batch.tsx";
 import { PlanLine } from "./beside.tsx";
 import { Icon, State } from "./bits.tsx";
 import { Composer } from "./composer.tsx";
@@ -161,13 +163,16 @@ function Dock({ store, waiting }: { store: SessionStore; waiting: RequestRow[] }
     }
     before.current = waiting;
   });
-  if (waiting.length === 0) return null;
+  const [batch, answer] = useState<RequestBatch>();
+  const dialog = batch && <BatchDialog batch={batch} report={(text) => store.say(text)} close={() => answer(undefined)} />;
+  if (waiting.length === 0) return dialog ?? null;
   const go = (at: number): void => {
     const card = box.current?.querySelectorAll<HTMLElement>(".waiting")[at];
     card?.scrollIntoView({ block: "start" });
     card?.focus({ preventScroll: true });
   };
   return (
+    <>
     <div class="dock" role="region" aria-label="Waiting for an answer" tabIndex={0} ref={box}>
       {waiting.length > 1 && (
         <p class="count">
@@ -177,8 +182,11 @@ function Dock({ store, waiting }: { store: SessionStore; waiting: RequestRow[] }
           ))}
         </p>
       )}
+      <BatchButtons session={store.id} rows={waiting} open={answer} />
       {waiting.map((row) => <Waiting row={row} key={row.key} />)}
     </div>
+    {dialog}
+    </>
   );
 }
 
