@@ -216,6 +216,12 @@ export const flows = {
           location.hash = `#/${name}`;
         }, view);
         await page.locator({ sessions: ".list li a", agents: ".card h2", usage: ".usage td, .usage .empty", inbox: ".inbox [data-request]", browsers: ".page h2", "search/onerror": ".results li" }[view]).first().waitFor();
+        // Groups are named by agents and folders.
+        for (const by of view === "sessions" ? ["folder", "agent"] : []) {
+          await page.getByLabel("Groups").selectOption(by);
+          await drawn(page);
+          assert.deepEqual(await page.evaluate(strangers), [], by);
+        }
         await drawn(page);
         await page.evaluate(() => document.querySelectorAll("details").forEach((each) => (each.open = true)));
         assert.deepEqual(await page.evaluate(strangers), [], view);

@@ -15,7 +15,7 @@ export function layoutFaults({ coarse }) {
   if (overflow > 0) found.push(`the page is ${overflow} px wider than the screen`);
   if (document.documentElement.scrollHeight > height + 1) found.push(`the page is ${document.documentElement.scrollHeight - height} px higher than the screen`);
   const top = document.querySelector("dialog[open]") ?? document;
-  for (const it of document.querySelectorAll("main, .page, .scroller, .dock, .list ul, dialog")) {
+  for (const it of document.querySelectorAll("main, .page, .scroller, .dock, .list .groups, dialog")) {
     if (it.scrollWidth > it.clientWidth + 1 && it.checkVisibility()) found.push(`${it.className || it.tagName} scrolls ${it.scrollWidth - it.clientWidth} px to the side`);
   }
   // The last thing of a view: nothing is below it, and no room is left.

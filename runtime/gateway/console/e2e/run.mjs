@@ -6,6 +6,7 @@ import * as find from "./find.mjs";
 import * as hard from "./hard.mjs";
 import * as inbox from "./inbox.mjs";
 import * as layout from "./layout.mjs";
+import * as lists from "./lists.mjs";
 import * as long from "./long.mjs";
 import * as pairing from "./pairing.mjs";
 import * as people from "./people.mjs";
@@ -14,7 +15,7 @@ import * as turns from "./turns.mjs";
 const LANES = Number(process.env.CONSOLE_LANES ?? 2);
 const only = process.argv.slice(2);
 // Those that take long come first, so that no lane waits for the last one.
-const all = { ...layout.flows, ...long.flows, ...hard.flows, ...basic.flows, ...inbox.flows, ...pairing.flows, ...people.flows, ...turns.flows, ...find.flows };
+const all = { ...layout.flows, ...long.flows, ...hard.flows, ...basic.flows, ...inbox.flows, ...pairing.flows, ...people.flows, ...turns.flows, ...find.flows, ...lists.flows };
 for (const name of only) if (!Object.hasOwn(all, name)) throw new Error(`no flow ${name}: ${Object.keys(all).join(", ")}`);
 const waiting = Object.entries(all).filter(([name]) => only.length === 0 || only.includes(name));
 const count = { passed: 0, failed: 0, skipped: 0 };

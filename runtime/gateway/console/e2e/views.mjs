@@ -41,6 +41,7 @@ export async function worlds() {
     await say(world.open("reviewer", title("It crashed"), "crash"), "crash");
     await say(world.open("coder", title("Deploy it"), "asks"), place === long ? "ask-long" : "ask");
     await say(world.open("coder", title("Choose a cluster"), "question"), place === long ? "question-long" : "question");
+    if (place === short) await say(world.open("coder", "Asks several times", "many-asks"), "asks");
     await say(world.open("coder", title("Tools and files"), "work"), "work");
     await say(world.open("coder", title("In a turn"), "runs"), "slow");
     const closed = world.open("reviewer", title("Release notes"), "closed");
@@ -63,7 +64,13 @@ export const VIEWS = {
   "first-run": { worlds: ["empty"], hash: "#/sessions", ready: ".first-run" },
   inbox: { worlds: ["empty", "short", "long"], hash: "#/inbox", ready: ".inbox .empty, .inbox [data-request]" },
   "search-all": { worlds: ["short"], hash: "#/search/lexer", ready: ".results li" },
-  list: { worlds: ["short", "long"], hash: "#/sessions", ready: ".list li a" },
+  list: { worlds: ["short", "long"], hash: "#/sessions", ready: ".list li a", act: async (page) => {
+    await page.evaluate(() => {
+      localStorage.setItem("trunkline.pins", '["main"]');
+      dispatchEvent(new StorageEvent("storage", { key: "trunkline.pins" }));
+    });
+    await page.getByRole("heading", { name: /^Pinned/ }).waitFor();
+  } },
   session: { worlds: ["short", "long"], hash: session("main"), ready: ".ended" },
   "session-empty": { worlds: ["short"], hash: session("fresh"), ready: ".composer" },
   "session-top": { worlds: ["short", "long"], hash: session("work"), ready: ".ended", act: top },
@@ -85,6 +92,10 @@ export const VIEWS = {
     await press("w")(page);
     await page.locator(".wire .entry").nth(3).click();
     await page.locator(".detail").waitFor();
+  } },
+  batch: { worlds: ["short"], hash: session("many-asks"), ready: ".batch", act: async (page) => {
+    await page.getByRole("button", { name: /^Allow these/ }).click();
+    await dialog(page);
   } },
   settings: { worlds: ["short", "long"], hash: session("main"), ready: ".ended", act: async (page) => {
     await page.getByRole("button", { name: /^Settings of the session/ }).click();

@@ -22,7 +22,7 @@ import { Palette } from "./ui/palette.tsx";
 import type { Command } from "./ui/palette.tsx";
 import { Search, searchHref } from "./ui/search.tsx";
 import { SessionPage } from "./ui/session.tsx";
-import { Sessions, Welcome, step } from "./ui/sessions.tsx";
+import { Sessions, Welcome, step, togglePin } from "./ui/sessions.tsx";
 import { useSignIn } from "./ui/signin.tsx";
 import { Usage } from "./ui/usage.tsx";
 
@@ -46,7 +46,9 @@ function Shell({ api, out, leave }: { api: Api; out: () => void; leave: () => vo
   const [creating, create] = useState<string>();
   const [help, showHelp] = useState(false);
   const [palette, showPalette] = useState(false);
-  const [view = "", id = "", seq = ""] = useRoute();
+  const [view = "", named = "", seq = ""] = useRoute();
+  // The list may be searched by its address.
+  const [id, query] = view === "list" ? ["", named] : [named, ""];
   useEffect(() => {
     let timer = 0;
     const ask = (): void => {
@@ -71,6 +73,7 @@ function Shell({ api, out, leave }: { api: Api; out: () => void; leave: () => vo
     next: () => (view === "inbox" ? stepInbox(1) : step(1)),
     previous: () => (view === "inbox" ? stepInbox(-1) : step(-1)),
     ...(view === "inbox" ? { allow: () => answerInbox("a"), deny: () => answerInbox("d"), done: markDone } : {}),
+    ...(["", "list", "sessions"].includes(view) ? { pin: () => togglePin(id) } : {}),
     create: () => me?.scope !== "observe" && create(""),
     help: () => showHelp(true),
   });
@@ -81,7 +84,7 @@ function Shell({ api, out, leave }: { api: Api; out: () => void; leave: () => vo
   const lost = cluster.hosts.some((host) => host.state === "lost");
   const alerts: { [view: string]: string } = { ...(bad ? { agents: "An agent needs a look" } : {}), ...(lost ? { hosts: "A host is lost" } : {}) };
   const tabs: [string, string, boolean][] = [["inbox", "Inbox", true], ["sessions", "Sessions", true], ["agents", "Agents", true], ["hosts", "Hosts", cluster.hosts.length > 0], ["usage", "Usage", hasUsage], ["browsers", "Browsers", true]];
-  const current = view === "" ? "sessions" : view === "search" || tabs.some(([name]) => name === view) ? view : "unknown";
+  const current = view === "" || view === "list" ? "sessions" : view === "search" || tabs.some(([name]) => name === view) ? view : "unknown";
   useShown(me?.name, shownName(current, id));
   const goTo = (hash: string) => (): void => {
     location.hash = hash;
@@ -134,7 +137,7 @@ function Shell({ api, out, leave }: { api: Api; out: () => void; leave: () => vo
           <Browsers leave={leave} />
         ) : (
           <main class="work" tabIndex={-1}>
-            <Sessions current={id} create={() => create("")} />
+            <Sessions current={id} query={query} create={() => create("")} />
             {id === "" ? <Welcome create={create} agents={measured.agents} /> : <SessionPage id={id} at={/^\d{1,15}$/.test(seq) ? Number(seq) : undefined} key={id} />}
           </main>
         )}

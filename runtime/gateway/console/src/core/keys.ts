@@ -2,7 +2,7 @@
 export type KeyPlace = "anywhere" | "page" | "input" | "dialog" | "field";
 
 export type KeyAction =
-  | "commands" | "search" | "next" | "previous" | "create" | "write" | "request" | "allow" | "deny" | "done" | "stop" | "steer"
+  | "commands" | "search" | "next" | "previous" | "create" | "pin" | "write" | "request" | "allow" | "deny" | "done" | "stop" | "steer"
   | "find" | "wire" | "help" | "send" | "line" | "submit" | "leave" | "close";
 
 export interface KeyBinding {
@@ -25,6 +25,7 @@ export function keyTable(enterSends: boolean): KeyBinding[] {
     { keys: ["j"], what: "next session, or item of the inbox", where: "page", action: "next", repeats: true },
     { keys: ["k"], what: "the previous one", where: "page", action: "previous", repeats: true },
     { keys: ["n"], what: "new session", where: "page", action: "create" },
+    { keys: ["p"], what: "pin the session at the top of the list, or unpin it", where: "page", action: "pin" },
     { keys: ["i"], what: "write a message", where: "page", action: "write" },
     { keys: ["r"], what: "go to the request that waits", where: "page", action: "request" },
     { keys: ["a"], what: "allow once what the request in sight asks for", where: "page", action: "allow" },

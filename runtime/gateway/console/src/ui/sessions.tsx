@@ -1,23 +1,32 @@
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { Component } from "preact";
 import { useContext, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import { Problem } from "../core/api.ts";
 import type { Filter } from "../core/api.ts";
 import { ago, sessionTitle } from "../core/format.ts";
+import { GROUPINGS, groupSessions } from "../core/groups.ts";
+import type { Grouping, SessionGroup } from "../core/groups.ts";
 import { failureText, shownState } from "../core/overview.ts";
 import type { KnownSession } from "../core/overview.ts";
-import { SessionPages } from "../core/pages.ts";
+import { SessionPages, fits } from "../core/pages.ts";
+import { pins } from "../core/pins.ts";
 import { visible } from "../core/safe.ts";
 import { searchWords } from "../core/search.ts";
 import { seen } from "../core/seen.ts";
 import { titlePage } from "../core/title.ts";
-import { obj, str } from "../core/types.ts";
+import { listed, num, obj, str } from "../core/types.ts";
 import type { Obj } from "../core/types.ts";
 import { Fault, Icon, State } from "./bits.tsx";
-import { sessionHref, useShell } from "./hooks.ts";
+import { focusWhenDrawn } from "./focus.ts";
+import { sessionHref, useChanges, useShell } from "./hooks.ts";
 import { LiveContext, useLive } from "./live.ts";
 
 const STATES = ["", "running", "idle", "detached", "closed", "archived"];
 const LABELS = ["any state", "running", "idle", "asleep", "closed", "archived"];
+const GROUPING = "trunkline.grouping";
+const GROUPING_LABELS: { [by in Grouping]: string } = { day: "by day", agent: "by agent", folder: "by folder", none: "no groups" };
+/** Sessions up to which groups of agents and folders fill by themselves. A person loads the others. */
+const MIN_GROUPED = 100;
 
 /** Reads the filter of the list: `agent:NAME` in the search is the agent's id. */
 export function filterOf(text: string, state: string): Filter {
@@ -41,21 +50,72 @@ export function usePages(filter: Filter): SessionPages {
   return kept.current.pages;
 }
 
+/** The grouping that this browser remembers. */
+function useGrouping(): [Grouping, (by: string) => void] {
+  const [by, set] = useState<Grouping>(() => GROUPINGS.find((each) => each === localStorage.getItem(GROUPING)) ?? "day");
+  return [by, (name) => {
+    set(GROUPINGS.find((each) => each === name) ?? "day");
+    localStorage.setItem(GROUPING, name);
+  }];
+}
+
+/** The pinned sessions that fit, in the order in which they were pinned. Those that no page had are read. */
+function usePinned(filter: Filter): KnownSession[] {
+  const { api } = useShell();
+  const { overview } = useContext(LiveContext);
+  useChanges(pins);
+  const wanted = useRef(new Set<string>());
+  useEffect(() => wanted.current.clear(), [overview]);
+  useEffect(() => {
+    // The stream of changes has all sessions of its host.
+    if (overview.isReading || (overview.isLive && overview.snapshots === 0)) return;
+    for (const id of pins.all()) {
+      if (overview.get(id) !== undefined || wanted.current.has(id)) continue;
+      wanted.current.add(id);
+      api.show(id).then((found) => overview.list([{ ...listed(found), id, entries: num(found.last_seq) ?? 0 }]), (error: unknown) => {
+        if (!(error instanceof Problem) || error.status !== 404) wanted.current.delete(id);
+      });
+    }
+  });
+  return pins.all().map((id) => overview.get(id)).filter((session) => session !== undefined && fits(session, filter)) as KnownSession[];
+}
+
+/** Pins the session whose row has the focus, or else the one that is shown, or unpins it. */
+export function togglePin(current: string): void {
+  const row = document.activeElement?.closest<HTMLElement>(".list [data-row] a");
+  const id = row ? decodeURIComponent(row.getAttribute("href")?.split("/")[2] ?? "") : current;
+  if (id === "") return;
+  dispatchEvent(new CustomEvent("console:pinned", { detail: pins.toggle(id) }));
+  // Its row is drawn in another group.
+  if (row) focusWhenDrawn(`.list li a[href="${sessionHref(id)}"]`);
+}
+
 /** The list at the side: pages of the daemon's list, kept current by the stream of changes. */
-export function Sessions({ current, create }: { current: string; create: () => void }): JSX.Element {
+export function Sessions({ current, query, create }: { current: string; query: string; create: () => void }): JSX.Element {
   const { me } = useShell();
   const { overview, outcomes, feed } = useLive();
-  const [text, search] = useState("");
+  const [text, search] = useState(query);
   const [state, only] = useState("");
-  const pages = usePages(filterOf(text, state));
+  const [by, groupBy] = useGrouping();
+  const filter = filterOf(text, state);
+  const pages = usePages(filter);
   const rows = pages.rows();
+  const groups = groupSessions(rows, { by, pinned: usePinned(filter), isComplete: pages.next === "" && pages.missing.size === 0, now: new Date() });
+  // A link to a search, such as those of the agents.
+  useEffect(() => {
+    if (query === "") return;
+    search(query);
+    only("");
+  }, [query]);
   useMemo(() => seen.learn(rows), [pages, pages.requests]);
 
   // The first page, and a further one while the end of the list is in sight.
-  const end = useRef<HTMLLIElement>(null);
+  const end = useRef<HTMLDivElement>(null);
   const isInSight = useRef(false);
+  // Rows of a later page may belong to any agent or folder, so the end of the list stays in sight: a person loads them.
+  const waits = (by === "agent" || by === "folder") && rows.length >= MIN_GROUPED;
   const goOn = (): void => {
-    if (pages.next === undefined || isInSight.current) void pages.more();
+    if (pages.next === undefined || (isInSight.current && !waits)) void pages.more();
   };
   useEffect(() => {
     const timer = setTimeout(goOn, pages.next === undefined && text !== "" ? 120 : 0);
@@ -70,7 +130,7 @@ export function Sessions({ current, create }: { current: string; create: () => v
     });
     if (end.current) observer.observe(end.current);
     return () => observer.disconnect();
-  }, [pages, pages.requests, pages.next === ""]);
+  }, [pages, pages.requests, pages.next === "", waits]);
   // A page that did not come is tried again when something has changed, or with the next look.
   const { snapshots } = overview;
   useEffect(() => {
@@ -109,7 +169,18 @@ export function Sessions({ current, create }: { current: string; create: () => v
   };
   useEffect(() => look.current());
 
-  const now = Date.now();
+  // Ages and days change without an event, too.
+  const [now, tick] = useReducer(() => Date.now(), Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => tick(undefined as never), 60_000);
+    return () => clearInterval(timer);
+  }, []);
+  const [pinned, announce] = useState("");
+  useEffect(() => {
+    const told = (event: Event): void => announce((event as CustomEvent<string>).detail);
+    addEventListener("console:pinned", told);
+    return () => removeEventListener("console:pinned", told);
+  }, []);
   const isFiltered = text !== "" || state !== "";
   const isFirst = pages.next === undefined;
   const isSearching = pages.next !== "" && !pages.isStopped && isFiltered && pages.fault === "" && (pages.isLoading || rows.length === 0);
@@ -127,28 +198,44 @@ export function Sessions({ current, create }: { current: string; create: () => v
           aria-label="Search sessions"
           onInput={(event) => search(event.currentTarget.value)}
         />
-        <select aria-label="State" value={state} onChange={(event) => only(event.currentTarget.value)}>
-          {STATES.map((each, at) => <option value={each}>{LABELS[at]}</option>)}
-        </select>
         {me?.scope !== "observe" && (
           <button type="button" class="primary" onClick={create} title="New session (n)" aria-label="New session"><Icon name="plus" /></button>
         )}
+        <div class="filters">
+          <select aria-label="State" value={state} onChange={(event) => only(event.currentTarget.value)}>
+            {STATES.map((each, at) => <option value={each}>{LABELS[at]}</option>)}
+          </select>
+          <select aria-label="Groups" value={by} onChange={(event) => groupBy(event.currentTarget.value)}>
+            {GROUPINGS.map((each) => <option value={each}>{GROUPING_LABELS[each]}</option>)}
+          </select>
+        </div>
       </div>
       <Fault text={fault} />
-      <ul>
-        {isFirst && rows.length === 0 && fault === "" && [1, 2, 3, 4, 5].map((row) => <li key={row} class="bone" aria-hidden="true" />)}
-        {rows.map((each) => (
-          <Row
-            key={each.id}
-            session={each}
-            isCurrent={each.id === current}
-            isUnread={each.id !== current && seen.unread(each)}
-            age={ago(each.active, now)}
-            observe={observe}
-          />
+      <p class="hidden" role="status">{pinned}</p>
+      <div class="groups">
+        {isFirst && groups.length === 0 && fault === "" && [1, 2, 3, 4, 5].map((row) => <div key={row} class="bone" aria-hidden="true" />)}
+        {groups.map((group, at) => (
+          <Group key={group.key} group={group} id={`group-${at}`}>
+            {group.sessions.map((each) => (
+              <Row
+                key={each.id}
+                session={each}
+                isCurrent={each.id === current}
+                isUnread={each.id !== current && seen.unread(each)}
+                age={ago(each.active, now)}
+                observe={observe}
+              />
+            ))}
+          </Group>
         ))}
-        {pages.next !== "" && !pages.isStopped && <li key="end" class="end" ref={end} aria-hidden="true" />}
-      </ul>
+        {pages.next !== "" && !pages.isStopped && !waits && <div key="end" class="end" ref={end} aria-hidden="true" />}
+        {pages.next !== "" && !pages.isStopped && waits && (
+          <p class="empty">
+            The groups have the {rows.length} sessions that were active last.{" "}
+            <button type="button" disabled={pages.isLoading} onClick={() => void pages.more()}>Load more</button>
+          </p>
+        )}
+      </div>
       {isSearching && (
         <p class="empty searching" role="status">
           Searching older sessions, {rows.length} found …{" "}
@@ -164,6 +251,20 @@ export function Sessions({ current, create }: { current: string; create: () => v
         </p>
       )}
     </nav>
+  );
+}
+
+function Group({ group, id, children }: { group: SessionGroup; id: string; children: ComponentChildren }): JSX.Element {
+  const { title, count } = group;
+  if (title === "") return <ul>{children}</ul>;
+  return (
+    <section>
+      <h2 id={id}>
+        <span class="name" title={visible(title)}>{visible(title)}</span>
+        {count !== undefined && <span class="dim">{count}<span class="hidden"> {count === 1 ? "session" : "sessions"}</span></span>}
+      </h2>
+      <ul aria-labelledby={id}>{children}</ul>
+    </section>
   );
 }
 
@@ -192,7 +293,7 @@ class Row extends Component<RowProps> {
     const { session, isCurrent, isUnread, age } = this.props;
     const state = shownState(session);
     return (
-      <li ref={(element) => { this.element = element; }}>
+      <li data-row ref={(element) => { this.element = element; }}>
         <a href={sessionHref(session.id)} aria-current={isCurrent ? "page" : undefined} class={session.state === "closed" ? "closed" : ""}>
           <span class="title">{visible(sessionTitle(session.title, session.id))}</span>
           <time title={session.active}>

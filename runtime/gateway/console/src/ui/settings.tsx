@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { pins } from "../core/pins.ts";
 import type { SessionStore } from "../core/session.ts";
 import type { FileRow } from "../core/rows.ts";
 import { fileName, visible } from "../core/safe.ts";
@@ -108,6 +109,7 @@ export function SessionMenu({ store }: { store: SessionStore }): JSX.Element {
   };
   const items = (): MenuItem[] => [
     ...(may ? [{ label: "Rename", run: () => open("rename") }] : []),
+    { label: pins.has(store.id) ? "Unpin" : "Pin at the top of the list", key: keyOf("pin"), run: () => pins.toggle(store.id) },
     { label: "Find in the session", key: keyOf("find"), run: () => void dispatchEvent(new Event("console:find")) },
     { label: "Files of the session", run: () => open("files") },
     { label: "Copy the link of the session", run: async () => ((await copyText(entryLink(store.id, undefined))) ? "Copied" : "") },
