@@ -11,10 +11,7 @@ export const flows = {
     async run(it) {
       for (let at = 1; at <= 130; at += 1) it.place.world.open("coder", `Session number ${at}`);
       const { page, wrong } = await open(it, "#/sessions");
-      await page.waitForFunction(() => document.querySelectorAll(".list li a").length === 100);
-      await page.locator(".list ul").evaluate((list) => list.scrollTo(0, list.scrollHeight));
-      await page.locator(".list ul").evaluate((list) => list.scrollTo(0, list.scrollHeight));
-      await page.waitForFunction(() => document.querySelectorAll(".list li a").length === 130);
+      await scrollList(page, 130);
       await page.keyboard.press("/");
       await page.keyboard.type("number 12");
       await page.waitForFunction(() => document.querySelectorAll(".list li a").length === 11);
@@ -248,6 +245,19 @@ export const flows = {
       const card = page.getByRole("region", { name: "Coder" });
       await card.getByText("first words after").waitFor();
       assert.equal(await card.locator(".plot").count(), 4);
+      await card.getByText("Diagnosis and log").click();
+      await card.getByRole("button", { name: "Copy the command" }).first().click();
+      await card.getByRole("button", { name: "Copied" }).waitFor();
+      assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "trunkline doctor coder");
+      await page.getByRole("button", { name: "Start a session with Reviewer" }).click();
+      await page.waitForFunction(() => document.querySelector("dialog select")?.value === "reviewer");
+      await page.keyboard.press("Escape");
+      await page.getByRole("link", { name: "Sessions of Reviewer" }).click();
+      await page.getByText("No session fits.").waitFor();
+      assert.equal(await page.inputValue("#search"), "agent:reviewer");
+      await page.goBack();
+      await page.getByRole("link", { name: "Sessions of Coder" }).click();
+      await page.locator(".list li a", { hasText: "Measured" }).waitFor();
       // The log of what was used is written behind the turn.
       const used = async () => (await (await fetch(`${it.place.url}/v1/usage?days=7`, { headers: { Authorization: `Bearer ${it.place.token}` } })).json()).days.length;
       await until("usage of the turn", async () => (await used()) > 0);
@@ -280,6 +290,13 @@ export const flows = {
     },
   },
 };
+
+/** Scrolls the list down until it has so many rows. */
+export const scrollList = (page, count) => page.waitForFunction((many) => {
+  const list = document.querySelector(".list .groups");
+  list.scrollTop = list.scrollHeight;
+  return document.querySelectorAll(".list li a").length === many;
+}, count);
 
 /** All entries of the session of a page. */
 export async function entries({ place }, hash) {

@@ -122,7 +122,7 @@ function Shell({ api, out, leave }: { api: Api; out: () => void; leave: () => vo
           <button type="button" class="quiet" onClick={out} aria-label="Sign out" title="Sign out"><Icon name="out" /></button>
         </header>
         {current === "agents" ? (
-          <Agents {...measured} />
+          <Agents {...measured} create={me === undefined || me.scope === "observe" ? undefined : create} />
         ) : current === "hosts" ? (
           <Hosts {...cluster} />
         ) : current === "search" ? (

@@ -6,7 +6,7 @@ import { compare, diffView } from "../src/core/diff.ts";
 import { ago, bytes, clock, count, duration, money, sessionTitle, who } from "../src/core/format.ts";
 import { Problem } from "../src/core/api.ts";
 import { Outbox } from "../src/core/outbox.ts";
-import { fileName, linkTarget, rasterType, safeLink, visible } from "../src/core/safe.ts";
+import { doctorCommand, fileName, linkTarget, rasterType, safeLink, visible } from "../src/core/safe.ts";
 import { Samples, points } from "../src/core/samples.ts";
 import { Fold } from "../src/core/fold.ts";
 import { Seen } from "../src/core/seen.ts";
@@ -214,4 +214,9 @@ test("a turn knows how long its agent was silent, from when it ran", () => {
   fold.apply({ type: "turn.begin", turn_id: "c", time: at(20) });
   fold.apply({ type: "turn.complete", turn_id: "c", time: at(21) });
   assert.deepEqual(fold.rows.map((row) => (row.kind === "end" ? row.firstMs : null)).filter((ms) => ms !== null), [2000, 1000, undefined]);
+});
+
+test("a command for a terminal has only an id that no shell reads", () => {
+  assert.equal(doctorCommand("claude-code.2"), "trunkline doctor claude-code.2");
+  for (const id of ["", "-x", "a b", "a;ls", "$(ls)", "a\nb", "a'"]) assert.equal(doctorCommand(id), "trunkline doctor");
 });

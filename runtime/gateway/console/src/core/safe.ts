@@ -39,6 +39,9 @@ export function fileName(name: string): string {
   return base.trim().slice(0, 150) || "file";
 }
 
+/** The command that checks an agent. An id that a shell could read otherwise is left out: then all agents are checked. */
+export const doctorCommand = (agent: string): string => (/^\w[\w.-]*$/.test(agent) ? `trunkline doctor ${agent}` : "trunkline doctor");
+
 /** The raster type that the bytes show, or nothing: only these are drawn. */
 export function rasterType(bytes: Uint8Array): string {
   const ascii = (from: number, to: number): string => String.fromCharCode(...bytes.subarray(from, to));

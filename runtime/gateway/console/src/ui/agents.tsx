@@ -3,14 +3,14 @@ import { useEffect, useState } from "preact/hooks";
 import { bytes, count, duration } from "../core/format.ts";
 import { failureText } from "../core/overview.ts";
 import type { KnownSession, SessionOverview } from "../core/overview.ts";
-import { visible } from "../core/safe.ts";
+import { doctorCommand, visible } from "../core/safe.ts";
 import { Samples, points } from "../core/samples.ts";
 import { titlePage } from "../core/title.ts";
 import { list, num, obj, str } from "../core/types.ts";
 import type { Obj } from "../core/types.ts";
-import { Fault, State } from "./bits.tsx";
+import { Copy, Fault, State } from "./bits.tsx";
 import type { Api } from "../core/api.ts";
-import { sessionHref, usePoll } from "./hooks.ts";
+import { listHref, sessionHref, usePoll } from "./hooks.ts";
 import { useLive } from "./live.ts";
 import { Rules } from "./rules.tsx";
 import { Output } from "./text.tsx";
@@ -50,7 +50,8 @@ function latestOf(overview: SessionOverview): Map<string, KnownSession> {
   return found;
 }
 
-export function Agents({ agents, first, fault, isLoaded }: MeasuredAgents): JSX.Element {
+/** `create` opens the dialog for a session of an agent, if the token may open one. */
+export function Agents({ agents, first, fault, isLoaded, create }: MeasuredAgents & { create: ((agent: string) => void) | undefined }): JSX.Element {
   const { overview, outcomes } = useLive();
   const latest = latestOf(overview);
   useEffect(() => {
@@ -64,7 +65,7 @@ export function Agents({ agents, first, fault, isLoaded }: MeasuredAgents): JSX.
       <h1>Agents</h1>
       <Fault text={fault} />
       <div class="cards">
-        {agents.map((agent) => <Agent key={str(agent.id)} agent={agent} isFirst={str(agent.id) === first} latest={latest.get(str(agent.id))} />)}
+        {agents.map((agent) => <Agent key={str(agent.id)} agent={agent} isFirst={str(agent.id) === first} latest={latest.get(str(agent.id))} create={create} />)}
       </div>
       <Rules />
       {!isLoaded && fault === "" && <div class="cards" aria-hidden="true"><i class="card bone" /><i class="card bone" /></div>}
@@ -78,7 +79,14 @@ export function Agents({ agents, first, fault, isLoaded }: MeasuredAgents): JSX.
   );
 }
 
-function Agent({ agent, isFirst, latest }: { agent: Obj; isFirst: boolean; latest: KnownSession | undefined }): JSX.Element {
+interface AgentProps {
+  agent: Obj;
+  isFirst: boolean;
+  latest: KnownSession | undefined;
+  create: ((agent: string) => void) | undefined;
+}
+
+function Agent({ agent, isFirst, latest, create }: AgentProps): JSX.Element {
   const health = obj(agent.health);
   const counters = Object.entries(obj(health.counters)).filter(([name, value]) => name !== "restarts" && (num(value) ?? 0) > 0);
   // The daemon judges by several turns; a person sees the last one.
@@ -87,6 +95,7 @@ function Agent({ agent, isFirst, latest }: { agent: Obj; isFirst: boolean; lates
   const severity = isWell && failure !== "" ? "warning" : ["note", "warning", "error"].find((each) => each === health.severity) ?? "ok";
   const stderr = str(health.stderr);
   const id = str(agent.id);
+  const name = visible(str(agent.name) || id);
   const facts: [string, string][] = [];
   const add = (name: string, value: string): void => {
     if (value !== "") facts.push([name, value]);
@@ -107,9 +116,9 @@ function Agent({ agent, isFirst, latest }: { agent: Obj; isFirst: boolean; lates
   add("waiting requests", of("requests", count));
   add("queued", of("queued_bytes", bytes));
   return (
-    <section class={`card is-${severity}`} aria-label={visible(str(agent.name) || id)}>
+    <section class={`card is-${severity}`} aria-label={name}>
       <header>
-        <h2>{visible(str(agent.name) || id)}</h2>
+        <h2>{name}</h2>
         {isFirst && <span class="badge">default</span>}
         <State state={str(agent.state)} />
         {severity !== "ok" && str(health.liveness) !== "" && <span class="dim">{visible(str(health.liveness))}</span>}
@@ -140,8 +149,26 @@ function Agent({ agent, isFirst, latest }: { agent: Obj; isFirst: boolean; lates
           <Output text={stderr} end label="The end of its standard error" />
         </details>
       )}
+      <details>
+        <summary>Diagnosis and log</summary>
+        <dl class="commands">
+          <dt>Check its program, login and limits</dt>
+          <dd><Command text={doctorCommand(id)} /></dd>
+          <dt>Start the daemon so that it logs all stderr of its agents</dt>
+          <dd><Command text="TRUNKLINE_LOG=trunkline::stderr=debug trunkline up --log-file trunkline.log" /></dd>
+        </dl>
+      </details>
+      <footer>
+        {create && <button type="button" onClick={() => create(id)}>Start a session<span class="hidden"> with {name}</span></button>}
+        {!/\s/.test(id) && <a class="button" href={listHref(`agent:${id}`)}>Sessions<span class="hidden"> of {name}</span></a>}
+      </footer>
     </section>
   );
+}
+
+/** A command for a terminal. */
+function Command({ text }: { text: string }): JSX.Element {
+  return <><code>{text}</code> <Copy text={() => text} label="Copy the command" /></>;
 }
 
 const [WIDTH, HEIGHT] = [240, 44];

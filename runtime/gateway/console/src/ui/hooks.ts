@@ -100,4 +100,6 @@ export function useRoute(): string[] {
 }
 
 export const sessionHref = (id: string): string => `#/sessions/${encodeURIComponent(id)}`;
+/** The list with a search. */
+export const listHref = (text: string): string => `#/list/${encodeURIComponent(text)}`;
 export const entryHref = (id: string, seq: number): string => `${sessionHref(id)}/${seq}`;
