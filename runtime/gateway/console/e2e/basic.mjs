@@ -59,7 +59,12 @@ export const flows = {
       await page.getByRole("button", { name: /Thought/ }).click();
       await page.getByText("then at the spans.").first().waitFor();
       await page.getByRole("button", { name: "Copy code" }).click();
-      assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^fn next/);
+      assert.equal(await page.evaluate(() => navigator.clipboard.readText()), /```rust\n([^]*?)\n```/.exec(PROSE)[1]);
+      for (const colorScheme of ["light", "dark"]) {
+        await page.emulateMedia({ colorScheme });
+        const colours = await page.evaluate(() => ["code", ".s-keyword", ".s-type", ".s-name"].map((style) => getComputedStyle(document.querySelector(`figure.code ${style}`)).color));
+        assert.equal(new Set(colours).size, 4, `${colorScheme}: ${colours}`);
+      }
       await page.locator(".ended .line").hover();
       await page.getByRole("button", { name: "Copy the answer" }).click();
       assert.equal(await page.evaluate(() => navigator.clipboard.readText()), PROSE.trim());

@@ -1,6 +1,8 @@
 /** The lines of a change: of two texts, or of a unified diff. */
 
 import type { Diff } from "./rows.ts";
+import { MAX_COLOURED, SyntaxLines, fileLanguage, syntaxLine } from "./syntax.ts";
+import type { SyntaxLanguage, SyntaxLine, SyntaxState } from "./syntax.ts";
 
 export interface DiffLine {
   kind: "same" | "add" | "del" | "hunk";
@@ -123,6 +125,37 @@ function backtrack(trace: Map<number, number>[], from: number, n: number, m: num
     y -= 1;
   }
   return out.reverse();
+}
+
+/**
+ * The syntax of lines of a change, by the name of its file. Texts that are known are read from their beginning; in a patch
+ * each hunk begins anew.
+ */
+export function diffSyntax(diff: Diff, lines: DiffLine[]): (SyntaxLine | undefined)[] {
+  const language = fileLanguage(diff.path);
+  if (!language) return [];
+  if (diff.patch !== undefined) return patchSyntax(language, lines);
+  const [before, after] = [diff.oldText, diff.newText].map((text) => {
+    const syntax = new SyntaxLines(language);
+    syntax.update(text ?? "");
+    return syntax.lines;
+  });
+  return lines.map((line) => (line.kind === "hunk" ? undefined : line.kind === "del" ? before?.[line.before - 1] : after?.[line.after - 1]));
+}
+
+function patchSyntax(language: SyntaxLanguage, lines: DiffLine[]): (SyntaxLine | undefined)[] {
+  let before: SyntaxState | undefined;
+  let after: SyntaxState | undefined;
+  let length = 0;
+  return lines.map(({ kind, text }) => {
+    length += text.length;
+    if (kind === "hunk") before = after = undefined;
+    if (kind === "hunk" || length > MAX_COLOURED) return undefined;
+    const line = syntaxLine(language, text, kind === "del" ? before : after);
+    if (kind !== "add") before = line.after;
+    if (kind !== "del") after = line.after;
+    return line;
+  });
 }
 
 /** Leaves out what did not change but a few lines around each change. */

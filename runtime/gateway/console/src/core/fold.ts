@@ -2,6 +2,7 @@
 
 import { readCommands } from "./complete.ts";
 import type { SlashCommand } from "./complete.ts";
+import { codeAfter } from "./markdown.ts";
 import { noteOf, openRequest, readDecision, readDiffs } from "./read.ts";
 import type { EndRow, FileRow, InputRow, NoteRow, PlanRow, RequestRow, Row, TextRow, ToolRow } from "./rows.ts";
 import { PART, cut } from "./split.ts";
@@ -362,7 +363,7 @@ export class Fold {
       row.version += 1;
     } else {
       const text = str(entry.content);
-      row = this.add<TextRow>(entry, { kind, text, fence: "", continues: false, messageId, role, regular });
+      row = this.add<TextRow>(entry, { kind, text, fence: "", before: undefined, continues: false, messageId, role, regular });
       row.early = this.partial && (before?.early ?? true);
     }
     // A place for a cut comes with the end of a line, or where a line has no end.
@@ -370,7 +371,8 @@ export class Fold {
     for (let part = cut(row.text, row.fence, row.due); part; part = cut(row.text, row.fence, row.due)) {
       const { early, due } = row;
       row.text = part.head;
-      const fresh = { kind, text: part.tail, fence: part.fence, continues: true, messageId, role, regular };
+      const open = part.fence === "" ? undefined : codeAfter(part.head, row.fence, row.before);
+      const fresh = { kind, text: part.tail, fence: part.fence, before: open, continues: true, messageId, role, regular };
       row = this.add<TextRow>(entry, fresh);
       const left = (due ?? 0) - part.head.length;
       if (due !== undefined && left > 0) row.due = left;

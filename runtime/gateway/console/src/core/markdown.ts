@@ -5,13 +5,15 @@
 
 import { inline } from "./inline.ts";
 import type { Inline } from "./inline.ts";
+import { fenceLanguage, syntaxAfter } from "./syntax.ts";
+import type { SyntaxState } from "./syntax.ts";
 
 export type Align = "" | "left" | "center" | "right";
 
 export type Block =
   | { t: "p"; c: Inline[] }
   | { t: "h"; level: number; c: Inline[] }
-  | { t: "code"; lang: string; text: string }
+  | { t: "code"; lang: string; text: string; before?: SyntaxState }
   | { t: "quote"; c: Block[] }
   | { t: "list"; ordered: boolean; start: number; tight: boolean; items: Item[] }
   | { t: "table"; align: Align[]; head: Inline[][]; rows: Inline[][][] }
@@ -32,11 +34,23 @@ const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])( +|\t|$)/;
 const DELIMITER = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 
-/** The blocks of a text. `fence` is the opening line of a code block in whose middle the text begins, or nothing. */
-export function markdown(text: string, fence = ""): Block[] {
+/**
+ * The blocks of a text. `fence` is the opening line of a code block in whose middle the text begins, or nothing, and
+ * `before` what is open in its code.
+ */
+export function markdown(text: string, fence = "", before?: SyntaxState): Block[] {
   const lines = text.replace(/\r\n?/g, "\n").replace(/\0/g, "\ufffd").split("\n");
   if (fence !== "") lines.unshift(fence);
-  return blocks(lines, 0);
+  const found = blocks(lines, 0);
+  if (before && fence !== "" && found[0]?.t === "code") found[0].before = before;
+  return found;
+}
+
+/** What is open in the code at the end of a text that ends within a code block. */
+export function codeAfter(text: string, fence: string, before?: SyntaxState): SyntaxState | undefined {
+  const last = markdown(text, fence, before).at(-1);
+  const language = last?.t === "code" ? fenceLanguage(last.lang) : undefined;
+  return last?.t === "code" && language ? syntaxAfter(language, last.text, last.before) : undefined;
 }
 
 function blocks(lines: string[], depth: number): Block[] {

@@ -1,5 +1,6 @@
 /** The rows of a transcript: what a session's entries become. */
 
+import type { SyntaxState } from "./syntax.ts";
 import type { Choice, Json, Obj } from "./types.ts";
 
 interface Base {
@@ -37,6 +38,8 @@ export interface TextRow extends Base {
   text: string;
   /** The line that opened a code block before this part began, or nothing. */
   fence: string;
+  /** What is open in the code of that block. */
+  before: SyntaxState | undefined;
   /** It goes on with the row before it. */
   continues: boolean;
   messageId: string;

@@ -8,9 +8,10 @@ import { markdown } from "../core/markdown.ts";
 import type { FileRow } from "../core/rows.ts";
 import { fileName, rasterType, visible } from "../core/safe.ts";
 import type { SessionStore } from "../core/session.ts";
+import { fileLanguage } from "../core/syntax.ts";
 import { Dialog, Fault, Icon } from "./bits.tsx";
 import { entryHref, useSession } from "./hooks.ts";
-import { FIRST, Output, blocksOf } from "./text.tsx";
+import { Coloured, FIRST, Output, blocksOf } from "./text.tsx";
 
 /** Name of the event that asks the session to show a file; the row of the file may be out of sight by then. */
 export const SHOW_FILE = "console:file";
@@ -183,6 +184,7 @@ function Picture({ content, type, name }: { content: Uint8Array<ArrayBuffer>; ty
 
 /** A text as it is, with the numbers of its lines on demand. */
 function Source({ text, name }: { text: string; name: string }): JSX.Element {
+  const language = fileLanguage(name);
   const [isNumbered, number] = useState(false);
   const [shown, show] = useState(FIRST);
   const part = text.length <= shown ? text : text.slice(0, shown);
@@ -193,11 +195,11 @@ function Source({ text, name }: { text: string; name: string }): JSX.Element {
         <input type="checkbox" checked={isNumbered} onChange={(event) => number(event.currentTarget.checked)} />
         <span>Line numbers</span>
       </label>
-      {!isNumbered ? <Output text={text} strict label={visible(name)} /> : (
+      {!isNumbered ? <Output text={text} strict language={language} label={visible(name)} /> : (
         <>
           <div class="numbered" tabIndex={0} role="group" aria-label={visible(name)}>
             <pre aria-hidden="true">{numbers}</pre>
-            <pre>{visible(part)}</pre>
+            <pre><Coloured text={visible(part)} language={language} /></pre>
           </div>
           {part.length < text.length && (
             <button type="button" class="quiet more" onClick={() => show(shown * 3)}>{(text.length - part.length).toLocaleString("en")} more characters</button>

@@ -83,7 +83,7 @@ function Text({ row }: { row: TextRow }): JSX.Element {
   return (
     <div class="prose">
       {row.role !== "" && row.role !== "assistant" && !row.continues && <p class="meta">{visible(row.role)}</p>}
-      {blocksOf(markdown(row.text, row.fence))}
+      {blocksOf(markdown(row.text, row.fence, row.before))}
     </div>
   );
 }

@@ -1,8 +1,10 @@
 import type { ComponentChildren, JSX, VNode } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { ansi } from "../core/ansi.ts";
 import { jsonText } from "../core/find.ts";
 import { linkTarget, visible } from "../core/safe.ts";
+import { SyntaxLines, fenceLanguage } from "../core/syntax.ts";
+import type { SyntaxLanguage, SyntaxLine, SyntaxState, SyntaxToken } from "../core/syntax.ts";
 import type { Block } from "../core/markdown.ts";
 import type { Inline } from "../core/inline.ts";
 import type { Json } from "../core/types.ts";
@@ -58,7 +60,7 @@ export function blocksOf(blocks: Block[], outer: number[] = []): ComponentChildr
         return <Tag class={`h${block.level}`}>{inlines(block.c)}</Tag>;
       }
       case "code":
-        return <Code text={block.text} lang={block.lang} />;
+        return <Code text={block.text} lang={block.lang} before={block.before} />;
       case "quote":
         return <blockquote>{blocksOf(block.c, outer)}</blockquote>;
       case "hr":
@@ -98,16 +100,37 @@ function tight(blocks: Block[], outer: number[]): ComponentChildren {
   return blocks.map((block) => (block.t === "p" ? inlines(block.c) : blocksOf([block], outer)));
 }
 
-export function Code({ text, lang }: { text: string; lang: string }): VNode {
+export function Code({ text, lang, before }: { text: string; lang: string; before?: SyntaxState | undefined }): VNode {
   return (
     <figure class="code">
       <figcaption>
         <span>{lang || "text"}</span>
         <Copy text={() => text} label="Copy code" />
       </figcaption>
-      <pre tabIndex={0} role="group" aria-label="Code">{lang === "ansi" ? <Ansi text={text} /> : <code>{text}</code>}</pre>
+      <pre tabIndex={0} role="group" aria-label="Code">{lang === "ansi" ? <Ansi text={text} /> : <code><Coloured text={text} language={fenceLanguage(lang)} before={before} /></code>}</pre>
     </figure>
   );
+}
+
+const styled = (tokens: SyntaxToken[]): ComponentChildren => tokens.map((token) => (token.style === "" ? token.text : <span class={token.style}>{token.text}</span>));
+
+/** The tokens of a line as elements. */
+export const LineTokens = ({ line }: { line: SyntaxLine }): VNode => <>{styled(line.tokens)}</>;
+
+/** A text of code with its colours. Lines that have not changed are not drawn again. */
+export function Coloured({ text, language, before }: { text: string; language: SyntaxLanguage | undefined; before?: SyntaxState | undefined }): VNode {
+  const kept = useRef<{ lines: SyntaxLines; drawn: WeakMap<SyntaxLine, VNode> } | undefined>(undefined);
+  if (!language) return <>{text}</>;
+  if (kept.current?.lines.language !== language || kept.current.lines.before !== before) kept.current = { lines: new SyntaxLines(language, before), drawn: new WeakMap() };
+  const { lines, drawn } = kept.current;
+  lines.update(text);
+  const elements = lines.lines.map((line, at) => {
+    const known = drawn.get(line);
+    const element = known ?? <>{at > 0 && "\n"}{styled(line.tokens)}</>;
+    if (!known) drawn.set(line, element);
+    return element;
+  });
+  return <>{elements}{lines.rest}</>;
 }
 
 export function Ansi({ text }: { text: string }): VNode {
@@ -122,10 +145,11 @@ export function Ansi({ text }: { text: string }): VNode {
  * Text of a terminal, in a box that scrolls; of a long one the begin, or the end, until more is asked for. `strict` makes
  * characters visible that hide or turn others.
  */
-export function Output({ text, end = false, strict = false, label }: { text: string; end?: boolean; strict?: boolean; label: string }): JSX.Element {
+export function Output({ text, end = false, strict = false, language, label }: { text: string; end?: boolean; strict?: boolean; language?: SyntaxLanguage | undefined; label: string }): JSX.Element {
   const [shown, show] = useState(FIRST);
   const over = text.length - shown;
   const part = over <= 0 ? text : end ? text.slice(-shown) : text.slice(0, shown);
+  const shownText = strict ? visible(part) : part;
   const more = over > 0 && (
     <button type="button" class="quiet more" onClick={() => show(shown * 3)}>
       {over.toLocaleString("en")} more characters
@@ -134,7 +158,7 @@ export function Output({ text, end = false, strict = false, label }: { text: str
   return (
     <div class="output">
       {end && more}
-      <pre tabIndex={0} role="group" aria-label={label}><Ansi text={strict ? visible(part) : part} /></pre>
+      <pre tabIndex={0} role="group" aria-label={label}>{language ? <code><Coloured text={shownText} language={language} /></code> : <Ansi text={shownText} />}</pre>
       {!end && more}
     </div>
   );
