@@ -15,7 +15,7 @@ use clap::{
 };
 
 use crate::{
-    command::{Command, GROUPS, RENAMED},
+    command::{CliCommand, GROUPS, RENAMED},
     exit,
     log::Logs,
     terminal::{columns, wrapped},
@@ -62,7 +62,7 @@ pub(crate) struct Args {
     pub(crate) logs: Logs,
 
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 /// Parses the command line. An old name of a command is replaced by the new one, and a person reads a

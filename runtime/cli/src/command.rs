@@ -42,37 +42,37 @@ mod version;
 mod wire;
 
 pub(crate) use self::{
-    chat::{Speaker, Transcript},
+    chat::{ExportTranscript, Speaker},
     doctor::{installed::must_be_here, installed_agents},
 };
 
 /// A command of the program.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Run(run::Run),
-    Chat(chat::Chat),
-    Sessions(sessions::Sessions),
-    Agents(agents::Agents),
-    Up(up::Up),
-    Down(daemon::Down),
-    Open(daemon::Open),
-    Top(top::Top),
-    Token(token::Token),
-    Daemon(daemon::Daemon),
-    Config(config::Config),
-    Doctor(doctor::Doctor),
-    Serve(serve::Serve),
-    Acp(acp::Acp),
-    Demo(demo::Demo),
-    Dev(dev::Dev),
+pub(crate) enum CliCommand {
+    Run(run::RunArgs),
+    Chat(chat::ChatArgs),
+    Sessions(sessions::SessionsArgs),
+    Agents(agents::AgentsArgs),
+    Up(up::UpArgs),
+    Down(daemon::DownArgs),
+    Open(daemon::OpenArgs),
+    Top(top::TopArgs),
+    Token(token::TokenArgs),
+    Daemon(daemon::DaemonArgs),
+    Config(config::ConfigArgs),
+    Doctor(doctor::DoctorArgs),
+    Serve(serve::ServeArgs),
+    Acp(acp::AcpArgs),
+    Demo(demo::DemoArgs),
+    Dev(dev::DevArgs),
     #[command(hide = true)]
-    Adapter(adapter::Adapter),
+    Adapter(adapter::AdapterArgs),
     #[command(hide = true)]
-    Completions(completions::Completions),
+    Completions(completions::CompletionsArgs),
     #[command(hide = true)]
-    Man(completions::Man),
+    Man(completions::ManArgs),
     #[command(hide = true)]
-    Version(version::Version),
+    Version(version::VersionArgs),
 }
 
 /// Headings of the help, with the commands below each.
@@ -100,7 +100,7 @@ pub(crate) const RENAMED: [(&str, &str); 10] = [
     ("wire", "dev wire"),
 ];
 
-impl Command {
+impl CliCommand {
     /// Runs the command.
     ///
     /// # Errors

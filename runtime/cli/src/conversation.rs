@@ -16,7 +16,7 @@ use trunkline_host::{
 
 use crate::{
     ask::{Asker, Asking, Settled},
-    command::{Speaker, Transcript},
+    command::{ExportTranscript, Speaker},
     error::CliError,
     interrupt::{Interrupt, Interrupts},
     jsonl::EventWriter,
@@ -50,7 +50,7 @@ pub(crate) struct Conversation {
     /// Models, modes and commands that the session reported.
     pub(crate) learned: SessionInfo,
     /// Text of the conversation, if it can be exported.
-    pub(crate) transcript: Option<Transcript>,
+    pub(crate) transcript: Option<ExportTranscript>,
 }
 
 /// Outcome of a turn for the conversation.

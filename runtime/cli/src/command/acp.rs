@@ -62,7 +62,7 @@ In Zed's settings:
   \"agent_servers\": { \"trunkline\": { \"command\": \"trunkline\", \"args\": [\"acp\"] } }
 
 See docs/acp.md for other editors, and for the mapping of messages.")]
-pub(crate) struct Acp {
+pub(crate) struct AcpArgs {
     #[command(flatten)]
     state: State,
 
@@ -93,12 +93,12 @@ pub(crate) struct Acp {
     start_daemon: bool,
 }
 
-impl Acp {
+impl AcpArgs {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let mut folder = self.state.folder()?;
         folder.make()?;
         if self.start_daemon {
-            up(&Daemon {
+            up(&EditorDaemon {
                 folder,
                 config: config.map(Path::to_owned),
                 adapter: self.adapter,
@@ -129,7 +129,7 @@ impl Acp {
         options.offers_unstable = self.unstable;
         options.may_work_in = Box::new(move |path| may_work_in(root.as_deref(), path));
         let config = config.map(std::path::absolute).transpose()?;
-        let host = Daemon {
+        let host = EditorDaemon {
             folder,
             agent: options.agent.clone(),
             config,
@@ -139,7 +139,7 @@ impl Acp {
         let stop = stop_signal()?;
         let served = async {
             // The first start of the daemon has no timeout. Later attempts have one.
-            let opened = host.stream(Attempt::First).await;
+            let opened = host.stream(ConnectAttempt::First).await;
             opened.map_err(io::Error::other)?;
             trunkline_acp::serve(tokio::io::stdin(), tokio::io::stdout(), host, options, stop).await
         };
@@ -184,7 +184,7 @@ fn whole(line: &str) -> Result<String, CliError> {
 
 /// The daemon of this user, which is started if none is running.
 #[derive(Clone)]
-struct Daemon {
+struct EditorDaemon {
     folder: Folder,
     config: Option<PathBuf>,
     adapter: Option<String>,
@@ -192,7 +192,7 @@ struct Daemon {
     agent: Option<String>,
 }
 
-impl Daemon {
+impl EditorDaemon {
     /// Returns true if the editor's agent may offer a logout.
     fn may_log_out(&self) -> bool {
         let Some(id) = self.agent.as_deref().filter(|_| self.adapter.is_none()) else {
@@ -223,7 +223,7 @@ impl Daemon {
 
     /// Connects to the daemon. If none is running, waits for its supervisor or starts it, with the
     /// options of the daemon that died, if one did.
-    async fn stream(&self, attempt: Attempt) -> Result<UnixStream, ConnectError> {
+    async fn stream(&self, attempt: ConnectAttempt) -> Result<UnixStream, ConnectError> {
         let mut waits: Option<(Instant, ConnectError)> = None;
         loop {
             match connect_unix(&self.folder.socket()).await {
@@ -246,7 +246,7 @@ impl Daemon {
             if launch.is_some_and(|launch| launch.is_supervised) {
                 let error = self.unsupervised();
                 tracing::info!("waiting for the supervisor of the daemon");
-                if attempt == Attempt::Again {
+                if attempt == ConnectAttempt::Again {
                     return Err(error);
                 }
                 waits = Some((Instant::now() + SUPERVISOR_TIMEOUT, error));
@@ -270,13 +270,13 @@ impl Daemon {
     ///
     /// # Errors
     /// The daemon must not be started, or not with this environment.
-    fn launch(&self, attempt: Attempt) -> Result<Option<DaemonLaunch>, String> {
+    fn launch(&self, attempt: ConnectAttempt) -> Result<Option<DaemonLaunch>, String> {
         let state = self.folder.0.display();
         let Some(launch) = DaemonLaunch::read(&self.folder).map_err(|error| error.to_string())?
         else {
             return Ok(None);
         };
-        if attempt == Attempt::Again && launch.is_down() {
+        if attempt == ConnectAttempt::Again && launch.is_down() {
             return Err(format!(
                 "`trunkline down` ended the daemon in {state}; restart the agent in the editor to start a daemon"
             ));
@@ -287,7 +287,7 @@ impl Daemon {
         if launch.is_supervised {
             return Ok(Some(launch));
         }
-        if attempt == Attempt::Again && launch.ended.is_some() {
+        if attempt == ConnectAttempt::Again && launch.ended.is_some() {
             return Err(format!(
                 "a signal ended the daemon in {state}; restart the agent in the editor to start the same daemon"
             ));
@@ -312,22 +312,22 @@ impl Daemon {
 
 /// An attempt to connect to the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Attempt {
+enum ConnectAttempt {
     /// The editor opens.
     First,
     /// A connection was lost.
     Again,
 }
 
-impl Connect for Daemon {
+impl Connect for EditorDaemon {
     async fn connect(&mut self) -> Result<Pipe, ConnectError> {
-        let stream = self.stream(Attempt::Again).await?;
+        let stream = self.stream(ConnectAttempt::Again).await?;
         let (input, output) = stream.into_split();
         Ok(Pipe::new(input, output))
     }
 }
 
-impl Host for Daemon {
+impl Host for EditorDaemon {
     async fn remove(self, session: String) -> Result<(), String> {
         self.folder
             .remove(&session)
@@ -378,7 +378,7 @@ impl Host for Daemon {
 }
 
 /// Starts the daemon, which outlives this process, and waits until it is ready. Blocks.
-fn start(daemon: &Daemon) -> io::Result<()> {
+fn start(daemon: &EditorDaemon) -> io::Result<()> {
     let log = daemon.folder.0.join("start.log");
     let mut command = daemon.command(&["acp", "--start-daemon"])?;
     command
@@ -406,7 +406,7 @@ fn start(daemon: &Daemon) -> io::Result<()> {
 /// Starts the daemon that died, or otherwise a new one, without waiting for it. The daemon has its
 /// own process group, so that the end of the editor's group does not end it. Until it is ready, it
 /// inherits stdout and stderr of this process; its log is bounded.
-fn up(daemon: &Daemon) -> io::Result<()> {
+fn up(daemon: &EditorDaemon) -> io::Result<()> {
     let log = daemon.folder.0.join("daemon.log");
     let died = DaemonLaunch::read(&daemon.folder)?.filter(|launch| !launch.is_down());
     let mut command = match died {

@@ -18,7 +18,7 @@ Examples:
 
 ADAPTER_CONFIG names the JSON file of its configuration, if any. \
 `trunkline agents profiles` lists the names.")]
-pub(crate) struct Adapter {
+pub(crate) struct AdapterArgs {
     /// Name of the adapter
     name: String,
 
@@ -27,7 +27,7 @@ pub(crate) struct Adapter {
     arguments: Vec<OsString>,
 }
 
-impl Adapter {
+impl AdapterArgs {
     pub(super) fn run(self, config: Option<&Path>) -> Result<ExitCode, CliError> {
         trunkline_profiles::run(&self.name, self.arguments)
             .ok_or_else(|| unknown(&self.name, config))

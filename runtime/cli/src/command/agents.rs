@@ -7,7 +7,8 @@ use serde_json::json;
 use trunkline_host::AgentStatus;
 
 use super::{
-    login::Login, print_json, profiles::Profiles, skills::Skills, table::List, usage::Usage,
+    login::LoginArgs, print_json, profiles::ProfilesArgs, skills::SkillsArgs, table::ListTable,
+    usage::UsageArgs,
 };
 use crate::{
     error::CommandResult,
@@ -31,7 +32,7 @@ A configuration of one agent:
     { \"id\": \"mine\", \"profile\": \"external\",
       \"external\": { \"command\": \"./my-adapter\", \"args\": [\"--fast\"] } } ] }"
 )]
-pub(crate) struct Agents {
+pub(crate) struct AgentsArgs {
     #[command(subcommand)]
     action: Option<AgentAction>,
 
@@ -42,10 +43,10 @@ pub(crate) struct Agents {
 #[derive(Debug, Subcommand)]
 enum AgentAction {
     List(AgentList),
-    Login(Login),
-    Usage(Usage),
-    Profiles(Profiles),
-    Skills(Skills),
+    Login(LoginArgs),
+    Usage(UsageArgs),
+    Profiles(ProfilesArgs),
+    Skills(SkillsArgs),
 }
 
 /// Lists the configured agents, like `trunkline agents`
@@ -69,7 +70,7 @@ fn state(agent: &AgentStatus) -> String {
     }
 }
 
-impl Agents {
+impl AgentsArgs {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         match self.action {
             None => self.list.run(config).await,
@@ -113,7 +114,7 @@ impl AgentList {
             return print_json(&json!(agents));
         }
         let headings = ["id", "name", "profile", "command", "state"];
-        let mut list = List::new(headings, &["name", "command"]);
+        let mut list = ListTable::new(headings, &["name", "command"]);
         for agent in host.agents() {
             let mark = if first.as_ref() == Some(&agent.config.id) {
                 " *"

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use trunkline_host::{config::state_dir, protocol::Resume};
 
-use self::{pick::PickedConversation, talk::Talk};
+use self::{pick::PickedConversation, talk::ChatSession};
 use super::must_be_here;
 use crate::{
     completion,
@@ -31,7 +31,7 @@ mod slash_command;
 mod talk;
 mod transcript;
 
-pub(crate) use self::transcript::{Speaker, Transcript};
+pub(crate) use self::transcript::{ExportTranscript, Speaker};
 
 /// Starts an interactive conversation with an agent
 #[derive(Debug, Args)]
@@ -53,7 +53,7 @@ If a daemon runs with the same configuration (`trunkline up`), it runs the sessi
 which continues when you leave; -v logs which process runs it, and why. With --adapter, \
 --journal, --debug, --no-daemon, or an agent option other than --cwd, this process \
 runs the session.")]
-pub(crate) struct Chat {
+pub(crate) struct ChatArgs {
     #[command(flatten)]
     target: Target,
 
@@ -96,7 +96,7 @@ pub(crate) struct Chat {
     overrides: Overrides,
 }
 
-impl Chat {
+impl ChatArgs {
     pub(super) async fn run(mut self, config: Option<&Path>) -> CommandResult {
         make_folder(self.save.as_deref())?;
         self.target.shows_unread = self.debug;
@@ -221,7 +221,7 @@ async fn talk(
     again: &str,
     interrupts: &mut Interrupts,
 ) -> CommandResult {
-    let mut talk = Talk::new(&open, screen, save);
+    let mut talk = ChatSession::new(&open, screen, save);
     talk.greet(&open.session, about, notes);
     let settings = Settings::save();
     let done = talk.run(&mut open.session, interrupts).await;

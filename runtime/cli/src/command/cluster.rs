@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use trunkline_gateway::Method;
 
-use super::{print_json, table::List};
+use super::{print_json, table::ListTable};
 use crate::{
     daemon::{Folder, State},
     error::{CliError, CommandResult},
@@ -28,7 +28,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(7);
 Examples:
   trunkline daemon status
   trunkline daemon status --json | jq -r '.hosts[].id'")]
-pub(super) struct Status {
+pub(super) struct StatusArgs {
     #[command(flatten)]
     state: State,
 
@@ -47,7 +47,7 @@ pub(super) struct Status {
 Examples:
   trunkline daemon drain                          this machine's daemon
   trunkline daemon drain --host b --deadline 1m   another host of the cluster")]
-pub(super) struct Drain {
+pub(super) struct DrainArgs {
     #[command(flatten)]
     state: State,
 
@@ -60,7 +60,7 @@ pub(super) struct Drain {
     deadline: Duration,
 }
 
-impl Status {
+impl StatusArgs {
     pub(super) async fn run(self) -> CommandResult {
         let folder = self.state.folder()?;
         let hosts = hosts(&folder).await?;
@@ -80,7 +80,7 @@ impl Status {
         let headings = [
             "host", "state", "sessions", "agents", "storage", "labels", "heard",
         ];
-        let mut list = List::new(headings, &["labels", "storage", "agents"]);
+        let mut list = ListTable::new(headings, &["labels", "storage", "agents"]);
         for host in hosts {
             let words = |key: &str| {
                 let words = host[key].as_array().into_iter().flatten();
@@ -112,7 +112,7 @@ impl Status {
     }
 }
 
-impl Drain {
+impl DrainArgs {
     pub(super) async fn run(self) -> CommandResult {
         let folder = self.state.folder()?;
         let deadline_ms = u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX);

@@ -24,7 +24,7 @@ Examples:
   trunkline completions bash > ~/.local/share/bash-completion/completions/trunkline
   trunkline completions zsh > ~/.zfunc/_trunkline
   trunkline completions fish > ~/.config/fish/completions/trunkline.fish")]
-pub(crate) struct Completions {
+pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
@@ -33,13 +33,13 @@ pub(crate) struct Completions {
 #[command(after_help = "\
 Examples:
   trunkline man ~/.local/share/man/man1 && man trunkline-run")]
-pub(crate) struct Man {
+pub(crate) struct ManArgs {
     /// Output folder, created if missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
-impl Completions {
+impl CompletionsArgs {
     pub(super) fn run(self) -> CommandResult {
         let shell = self.shell.to_string();
         let mut text = Vec::new();
@@ -54,7 +54,7 @@ impl Completions {
     }
 }
 
-impl Man {
+impl ManArgs {
     pub(super) fn run(self) -> CommandResult {
         let folder = &self.folder;
         fs::create_dir_all(folder)

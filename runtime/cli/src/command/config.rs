@@ -42,17 +42,17 @@ Examples:
 
 An Amurg runtime file needs no import: use it by --config FILE."
 )]
-pub(crate) struct Config {
+pub(crate) struct ConfigArgs {
     #[command(subcommand)]
-    action: Action,
+    action: ConfigAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    Init(create::Init),
-    Add(create::Add),
-    Check(Check),
-    Import(Import),
+enum ConfigAction {
+    Init(create::InitArgs),
+    Add(create::AddArgs),
+    Check(CheckArgs),
+    Import(ImportArgs),
 }
 
 /// Checks a configuration and reports keys without effect; exit code 2 means that it is invalid
@@ -64,7 +64,7 @@ enum Action {
 Examples:
   trunkline config check
   trunkline config check team.json && trunkline --config team.json serve")]
-struct Check {
+struct CheckArgs {
     /// File [default: the configuration in use]
     file: Option<PathBuf>,
 
@@ -84,7 +84,7 @@ Examples:
   trunkline config import wave.yaml
   trunkline config import wave.yaml --output trunkline.json
   trunkline config import - < wave.yaml")]
-struct Import {
+struct ImportArgs {
     /// Manifest, in YAML or JSON; `-` reads stdin
     file: PathBuf,
 
@@ -97,18 +97,18 @@ struct Import {
     force: bool,
 }
 
-impl Config {
+impl ConfigArgs {
     pub(super) fn run(self, file: Option<&Path>) -> CommandResult {
         match self.action {
-            Action::Init(init) => init.run(),
-            Action::Add(add) => add.run(file),
-            Action::Check(check) => check.run(file),
-            Action::Import(import) => import.run(),
+            ConfigAction::Init(init) => init.run(),
+            ConfigAction::Add(add) => add.run(file),
+            ConfigAction::Check(check) => check.run(file),
+            ConfigAction::Import(import) => import.run(),
         }
     }
 }
 
-impl Check {
+impl CheckArgs {
     fn run(self, file: Option<&Path>) -> CommandResult {
         let file = self.file.as_deref().or(file);
         if self.json {
@@ -146,7 +146,7 @@ impl Check {
     }
 }
 
-impl Import {
+impl ImportArgs {
     fn run(self) -> CommandResult {
         let text = read_manifest(&self.file)
             .with_context(|| format!("failed to read {}", self.file.display()));

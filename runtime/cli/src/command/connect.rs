@@ -44,14 +44,14 @@ Examples:
   trunkline daemon connect amurg --hub wss://hub.example.org --runtime-id box-1 --token-file token
 
 See docs/amurg.md for the first steps, and for the mapping of messages.")]
-pub(super) struct Connect {
+pub(super) struct ConnectArgs {
     #[command(subcommand)]
     system: HubSystem,
 }
 
 #[derive(Debug, Subcommand)]
 enum HubSystem {
-    Amurg(Box<Amurg>),
+    Amurg(Box<AmurgArgs>),
 }
 
 /// Connects to an Amurg hub as a runtime, so that its users can use the agents of this machine
@@ -69,7 +69,7 @@ Examples:
   trunkline daemon connect amurg --hub ws://127.0.0.1:8080 --runtime-id box-1 --token-file token --agents codex
 
 The token file must be private (chmod 600). A new token of the hub replaces it.")]
-struct Amurg {
+struct AmurgArgs {
     /// Address of the hub: wss://HOST or wss://HOST:PORT; also ws:// on this machine [default:
     /// `hub.url` of --config FILE]
     #[arg(long, value_name = "URL")]
@@ -134,20 +134,20 @@ fn runtime_id(text: &str) -> Result<String, String> {
 }
 
 /// Host that runs the sessions of the hub.
-struct Host {
+struct SessionHost {
     client: Client,
     /// Host in this process, if the daemon is not used.
     own: Option<JoinHandle<RelayReport>>,
 }
 
-impl Connect {
+impl ConnectArgs {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let HubSystem::Amurg(amurg) = self.system;
         amurg.run(config).await
     }
 }
 
-impl Amurg {
+impl AmurgArgs {
     async fn run(self, config: Option<&Path>) -> CommandResult {
         let file = amurg_hub(config)?;
         let hub = self.hub(&file)?;
@@ -174,7 +174,7 @@ impl Amurg {
         }
         tell(&file.notices);
         let stop = stop_signal()?;
-        let Host { client, own } = self.host(config).await?;
+        let SessionHost { client, own } = self.host(config).await?;
         let options = ConnectOptions {
             address: hub,
             token,
@@ -236,12 +236,12 @@ impl Amurg {
     }
 
     /// Connects to the daemon, or to a host in this process.
-    async fn host(&self, config: Option<&Path>) -> Result<Host, CliError> {
+    async fn host(&self, config: Option<&Path>) -> Result<SessionHost, CliError> {
         let mut target = Target::of_adapter(self.adapter.clone());
         target.serves_hub = true;
         if let Some(stream) = matching_daemon::stream(self.daemon, &target, config).await {
             let (input, output) = stream.into_split();
-            return Ok(Host {
+            return Ok(SessionHost {
                 client: journal::client(input, output).await?,
                 own: None,
             });
@@ -271,7 +271,7 @@ impl Amurg {
             }
         });
         let (input, output) = tokio::io::split(near);
-        Ok(Host {
+        Ok(SessionHost {
             client: journal::client(input, output).await?,
             own: Some(own),
         })

@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep};
 use trunkline_gateway::Method;
 
 use super::{
-    cluster::{Drain, Status},
-    connect::Connect,
+    cluster::{DrainArgs, StatusArgs},
+    connect::ConnectArgs,
 };
 use crate::{
     daemon::{
@@ -43,12 +43,12 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 Examples:
   trunkline down
   trunkline down --state /srv/trunkline")]
-pub(crate) struct Down {
+pub(crate) struct DownArgs {
     #[command(flatten)]
     state: State,
 }
 
-impl Down {
+impl DownArgs {
     pub(super) async fn run(self) -> CommandResult {
         let folder = self.state.folder()?;
         let ends = folder.running().ok().map(|running| running.pid);
@@ -97,20 +97,20 @@ Examples:
   trunkline daemon connect amurg --config amurg-runtime.json
 
 `trunkline up` starts the daemon, and `trunkline down` ends it.")]
-pub(crate) struct Daemon {
+pub(crate) struct DaemonArgs {
     #[command(subcommand)]
     action: DaemonAction,
 }
 
 #[derive(Debug, Subcommand)]
 enum DaemonAction {
-    Status(Status),
-    Reload(Reload),
-    Drain(Drain),
-    Connect(Connect),
+    Status(StatusArgs),
+    Reload(ReloadArgs),
+    Drain(DrainArgs),
+    Connect(ConnectArgs),
 }
 
-impl Daemon {
+impl DaemonArgs {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         match self.action {
             DaemonAction::Status(command) => command.run().await,
@@ -132,12 +132,12 @@ impl Daemon {
 Examples:
   trunkline daemon reload
   trunkline daemon reload --state /srv/trunkline")]
-struct Reload {
+struct ReloadArgs {
     #[command(flatten)]
     state: State,
 }
 
-impl Reload {
+impl ReloadArgs {
     async fn run(self) -> CommandResult {
         let told = self.state.folder()?.ask(Method::POST, "/v1/reload").await?;
         writeln!(
@@ -161,7 +161,7 @@ Examples:
   trunkline open
   trunkline open --print
   trunkline open --pair")]
-pub(crate) struct Open {
+pub(crate) struct OpenArgs {
     #[command(flatten)]
     state: State,
 
@@ -174,7 +174,7 @@ pub(crate) struct Open {
     pair: bool,
 }
 
-impl Open {
+impl OpenArgs {
     pub(super) async fn run(self) -> CommandResult {
         let folder = self.state.folder()?;
         if self.pair {

@@ -70,7 +70,7 @@ another session counts as cross-talk, a turn that does not end exactly once as \
 unanswered, and a plain answer without the sent text as unchecked. Each of these \
 makes the exit code 1. So --adapter needs an adapter that repeats its input, such \
 as examples/python/echo.py; /tool and /sleep may be plain inputs for it.")]
-pub(crate) struct Demo {
+pub(crate) struct DemoArgs {
     #[command(flatten)]
     target: Target,
 
@@ -95,7 +95,7 @@ fn parse_load(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("expected a whole number from 1 to {MAX_LOAD}"))
 }
 
-impl Demo {
+impl DemoArgs {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let chosen = self.host(config)?;
         must_be_here(&chosen)?;

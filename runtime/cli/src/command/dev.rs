@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{schema::Schema, wire::Wire};
+use super::{schema::SchemaArgs, wire::WireArgs};
 use crate::error::CommandResult;
 
 /// Shows and replays wire logs, and prints JSON Schemas
@@ -14,18 +14,18 @@ Examples:
   trunkline dev schema config > trunkline.schema.json
 
 `trunkline adapter NAME` runs a built-in adapter on stdin and stdout, as a host does.")]
-pub(crate) struct Dev {
+pub(crate) struct DevArgs {
     #[command(subcommand)]
     action: DevAction,
 }
 
 #[derive(Debug, Subcommand)]
 enum DevAction {
-    Wire(Wire),
-    Schema(Schema),
+    Wire(WireArgs),
+    Schema(SchemaArgs),
 }
 
-impl Dev {
+impl DevArgs {
     pub(super) fn run(self) -> CommandResult {
         match self.action {
             DevAction::Wire(command) => command.run(),

@@ -22,7 +22,7 @@ use trunkline_process::program_candidates;
 
 use self::isolation::MachineSupport;
 use self::program::ProgramSearch;
-use self::report::{AgentReport, Check, CheckCode, CheckStatus, DoctorReport, Level};
+use self::report::{AgentReport, CheckCode, CheckStatus, DoctorCheck, DoctorReport, Level};
 use crate::{
     error::{CliError, CommandResult},
     exit, target,
@@ -77,7 +77,7 @@ Examples:
 
 Exit codes: 0 no errors, 1 an error was found (or a warning, with --strict), 2 the \
 configuration cannot be read.")]
-pub(crate) struct Doctor {
+pub(crate) struct DoctorArgs {
     /// Agents to check, or built-in adapters by name [default: all agents]
     #[arg(value_name = "AGENT", add = crate::completion::agents())]
     agents: Vec<String>,
@@ -113,7 +113,7 @@ pub(crate) struct Doctor {
     all: bool,
 }
 
-impl Doctor {
+impl DoctorArgs {
     pub(super) async fn run(self, file: Option<&Path>) -> CommandResult {
         if self.codes {
             let codes = codes(self.json);
@@ -164,7 +164,7 @@ impl Doctor {
         let mut of_host: Vec<_> = config
             .notices
             .iter()
-            .map(|notice| Check::new(CheckCode::ConfigUnused, notice))
+            .map(|notice| DoctorCheck::new(CheckCode::ConfigUnused, notice))
             .collect();
         let spool = config.spool_dir.clone().unwrap_or_else(config::spool_dir);
         of_host.extend(folders::of_host(&config, &spool));
@@ -242,9 +242,9 @@ impl Doctor {
         &self,
         agent: &AgentConfig,
         spec: ChildSpec,
-        unresolved: Vec<Check>,
+        unresolved: Vec<DoctorCheck>,
         means: &MachineSupport,
-    ) -> Vec<Check> {
+    ) -> Vec<DoctorCheck> {
         let environment = environment::of_process(&spec);
         let path = environment::search_path(&environment);
         let work_dir = program::work_dir(&spec);
@@ -307,8 +307,8 @@ impl Doctor {
 }
 
 /// Returns the start of the agent's process, or the reason why it cannot be checked.
-fn spec_of(host: &Result<Host, BuildError>, id: &str) -> Result<ChildSpec, Check> {
-    let unchecked = |message: &str| Check::new(CheckCode::AgentUnchecked, message);
+fn spec_of(host: &Result<Host, BuildError>, id: &str) -> Result<ChildSpec, DoctorCheck> {
+    let unchecked = |message: &str| DoctorCheck::new(CheckCode::AgentUnchecked, message);
     match host.as_ref().map(|host| host.child_spec(id)) {
         Ok(Some(Ok(spec))) => Ok(spec),
         Ok(Some(Err(error))) => {
@@ -321,7 +321,7 @@ fn spec_of(host: &Result<Host, BuildError>, id: &str) -> Result<ChildSpec, Check
     }
 }
 
-fn unknown_profile(agent: &AgentConfig) -> Option<Check> {
+fn unknown_profile(agent: &AgentConfig) -> Option<DoctorCheck> {
     let Profile::BuiltIn(name) = &agent.profile else {
         return None;
     };
@@ -330,7 +330,7 @@ fn unknown_profile(agent: &AgentConfig) -> Option<Check> {
     }
     let message = format!("there is no built-in adapter `{name}`");
     Some(
-        Check::new(CheckCode::ProfileUnknown, message)
+        DoctorCheck::new(CheckCode::ProfileUnknown, message)
             .hint("`trunkline agents profiles` lists them"),
     )
 }

@@ -65,7 +65,7 @@ Examples:
 
 Exit codes: 0 the agent is logged in, 1 it is not logged in, 2 no login command is \
 known for it, 3 it is not installed.")]
-pub(super) struct Login {
+pub(super) struct LoginArgs {
     /// Agent, by its id in the configuration, or a built-in adapter by its name
     #[arg(value_name = "AGENT", add = crate::completion::agents())]
     agent: String,
@@ -95,7 +95,7 @@ pub(super) struct Login {
     replace: bool,
 }
 
-impl Login {
+impl LoginArgs {
     pub(super) async fn run(self, file: Option<&Path>) -> CommandResult {
         let agent = LoginAgent::find(file, &self.agent)?;
         if self.logout {

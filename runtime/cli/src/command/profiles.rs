@@ -33,7 +33,7 @@ Examples:
 An agent of the configuration selects an adapter by `\"profile\": \"NAME\"`, and \
 configures it in the object of its key. `trunkline adapter NAME` runs it by hand, \
 and `trunkline run --agent NAME` uses it with its defaults.")]
-pub(super) struct Profiles {
+pub(super) struct ProfilesArgs {
     /// Names of the adapters [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
@@ -44,7 +44,7 @@ pub(super) struct Profiles {
     json: bool,
 }
 
-impl Profiles {
+impl ProfilesArgs {
     pub(super) async fn run(self) -> CommandResult {
         if let Some(unknown) = self.names.iter().find(|name| !is_built_in(name)) {
             let names = profile_names();
@@ -82,7 +82,7 @@ impl Profiles {
                 .collect();
             return print_json(&json!(list));
         }
-        let mut list = table::List::new(["name", "key", "description"], &["key"]);
+        let mut list = table::ListTable::new(["name", "key", "description"], &["key"]);
         for profile in profiles {
             let key = key(profile.name).unwrap_or_default();
             list.push([profile.name, key, profile.description].map(str::to_owned));

@@ -73,7 +73,7 @@ message. The last line has the type `end` and always `cause`, `status`, \
 
 Exit codes: 0 the turn completed, 1 it did not complete, 2 the command line or the \
 configuration is wrong, 3 the adapter could not be started, 130 Ctrl-C.")]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     #[command(flatten)]
     target: Target,
 
@@ -118,7 +118,7 @@ pub(crate) struct Run {
     overrides: Overrides,
 }
 
-impl Run {
+impl RunArgs {
     pub(super) async fn run(mut self, config: Option<&Path>) -> CommandResult {
         conversation::make_folder(self.save.as_deref())?;
         let mut interrupts = Interrupts::watch()?;

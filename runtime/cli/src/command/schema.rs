@@ -18,14 +18,14 @@ Examples:
 
 Editors complete a configuration that starts with the key \
 `\"$schema\": \"./trunkline.schema.json\"`.")]
-pub(super) struct Schema {
+pub(super) struct SchemaArgs {
     /// Schema to print [default: both directions of the protocol]
     #[arg(value_name = "WHAT")]
-    of: Option<Of>,
+    of: Option<SchemaChoice>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Of {
+enum SchemaChoice {
     /// Messages from a host to an adapter's stdin
     HostToAdapter,
     /// Messages from an adapter's stdout to a host
@@ -34,13 +34,17 @@ enum Of {
     Config,
 }
 
-impl Schema {
+impl SchemaArgs {
     pub(super) fn run(self) -> CommandResult {
         let mut stdout = std::io::stdout().lock();
         match self.of {
-            Some(Of::HostToAdapter) => stdout.write_all(schema::HOST_TO_ADAPTER.as_bytes())?,
-            Some(Of::AdapterToHost) => stdout.write_all(schema::ADAPTER_TO_HOST.as_bytes())?,
-            Some(Of::Config) => stdout.write_all(config::SCHEMA.as_bytes())?,
+            Some(SchemaChoice::HostToAdapter) => {
+                stdout.write_all(schema::HOST_TO_ADAPTER.as_bytes())?
+            }
+            Some(SchemaChoice::AdapterToHost) => {
+                stdout.write_all(schema::ADAPTER_TO_HOST.as_bytes())?
+            }
+            Some(SchemaChoice::Config) => stdout.write_all(config::SCHEMA.as_bytes())?,
             None => writeln!(
                 stdout,
                 "{{\n\"host-to-adapter\": {},\n\"adapter-to-host\": {}\n}}",

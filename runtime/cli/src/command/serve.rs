@@ -38,7 +38,7 @@ By hand; the pause keeps stdin open until the answer arrives:
 A session selects its agent by `session.start.agent_id`. The end of stdin, SIGTERM \
 and a broken stdout end the command and its adapters within 4 s. SIGHUP reloads the \
 configuration; open sessions keep their agents.")]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     #[command(flatten)]
     target: Target,
 
@@ -102,7 +102,7 @@ fn socket(text: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| "expected `unix:PATH`".to_owned())
 }
 
-impl Serve {
+impl ServeArgs {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         // From here on, SIGHUP does not end the program.
         let hangups = signal(SignalKind::hangup())?;

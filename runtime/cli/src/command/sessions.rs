@@ -12,7 +12,7 @@ use trunkline_journal::{Journal, Options, ReadBatch};
 use trunkline_protocol::{ListedSession, SessionId, SessionsList};
 use trunkline_sessions::{Archive, EntryPrinter, ExportFormat};
 
-use self::list::Filter;
+use self::list::SessionFilter;
 use super::{chat, run::SingleTurn};
 use crate::{
     completion,
@@ -56,16 +56,16 @@ Examples:
   trunkline sessions list --native --agent coder
   trunkline sessions --journal journal check
   trunkline sessions --journal journal rm s-1")]
-pub(crate) struct Sessions {
+pub(crate) struct SessionsArgs {
     /// Folder of the journal [default: `runtime.journal` of the configuration, otherwise the daemon's]
     #[arg(long, value_name = "FOLDER", env = "TRUNKLINE_JOURNAL", global = true)]
     journal: Option<PathBuf>,
 
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<SessionAction>,
 
     #[command(flatten)]
-    filter: Filter,
+    filter: SessionFilter,
 
     /// Prints JSON
     #[arg(long, global = true)]
@@ -73,9 +73,9 @@ pub(crate) struct Sessions {
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum SessionAction {
     /// Lists the sessions; the default
-    List(Filter),
+    List(SessionFilter),
     /// Shows the facts of a session
     Show {
         /// Id of the session, or its start
@@ -91,8 +91,8 @@ enum Action {
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = crate::option_value::parse_count)]
         from: u64,
         /// Format of the events
-        #[arg(long, value_enum, default_value_t = Format::Text)]
-        format: Format,
+        #[arg(long, value_enum, default_value_t = HistoryFormat::Text)]
+        format: HistoryFormat,
         /// Continues with new events until the session or its host ends
         #[arg(long)]
         follow: bool,
@@ -179,7 +179,7 @@ Examples:
     },
 }
 
-impl Action {
+impl SessionAction {
     /// Returns the session ids of the command line, which may be shortened.
     fn ids_mut(&mut self) -> &mut [String] {
         match self {
@@ -213,7 +213,7 @@ struct ServingOptions {
 
 /// Format of printed events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum HistoryFormat {
     /// Text
     Text,
     /// Entries, one per line
@@ -222,16 +222,17 @@ enum Format {
     Markdown,
 }
 
-impl Sessions {
+impl SessionsArgs {
     pub(super) async fn run(mut self, config: Option<&Path>) -> CommandResult {
         let folder = journal::folder_or_daemons(self.journal.as_deref(), config)?;
         let folder = folder.ok_or_else(journal::none_named)?;
         let is_json = self.json;
-        for id in self.action.iter_mut().flat_map(Action::ids_mut) {
+        for id in self.action.iter_mut().flat_map(SessionAction::ids_mut) {
             *id = listing::complete_id(&folder, std::mem::take(id)).await?;
         }
-        if let Some(Action::Attach { id, serving, .. } | Action::Send { id, serving, .. }) =
-            &self.action
+        if let Some(
+            SessionAction::Attach { id, serving, .. } | SessionAction::Send { id, serving, .. },
+        ) = &self.action
             && serving.relocate
         {
             live::relocate(&folder, &parse_id(id)?).await?;
@@ -244,42 +245,44 @@ impl Sessions {
         };
         match self.action {
             None => list::list(&reader, config, self.filter).await,
-            Some(Action::List(filter)) => list::list(&reader, config, filter.or(self.filter)).await,
-            Some(Action::Show { id }) => list::show(&reader, &id).await,
-            Some(Action::History {
+            Some(SessionAction::List(filter)) => {
+                list::list(&reader, config, filter.or(self.filter)).await
+            }
+            Some(SessionAction::Show { id }) => list::show(&reader, &id).await,
+            Some(SessionAction::History {
                 id,
                 from,
                 format,
                 follow,
             }) => {
                 let format = match format {
-                    Format::Text if is_json => Format::Json,
+                    HistoryFormat::Text if is_json => HistoryFormat::Json,
                     format => format,
                 };
                 live::history(&reader, &id, from, format, follow).await
             }
-            Some(Action::Export { id }) => {
+            Some(SessionAction::Export { id }) => {
                 let format = if is_json {
-                    Format::Json
+                    HistoryFormat::Json
                 } else {
-                    Format::Markdown
+                    HistoryFormat::Markdown
                 };
                 live::history(&reader, &id, 1, format, false).await
             }
-            Some(Action::Attach {
+            Some(SessionAction::Attach {
                 id, observe: true, ..
             }) => live::observe(&reader, &id).await,
-            Some(Action::Attach { id, serving, .. }) => {
+            Some(SessionAction::Attach { id, serving, .. }) => {
                 let screen = Screen::new(Detail::Calm);
                 chat::attach(access(serving.adapter), &id, config, screen, None).await
             }
-            Some(Action::Send {
+            Some(SessionAction::Send {
                 id,
                 text,
                 no_wait: true,
                 ..
             }) => live::submit(&reader, &parse_id(&id)?, &text).await,
-            Some(Action::Send {
+            Some(SessionAction::Send {
                 id, text, serving, ..
             }) => {
                 let mut interrupts = Interrupts::watch()?;
@@ -294,13 +297,17 @@ impl Sessions {
                 let open = access(serving.adapter).attach(&id, mode, config).await?;
                 turn.run(open, is_ad_hoc, config, &mut interrupts).await
             }
-            Some(Action::Stop { id }) => live::stop(&folder, &parse_id(&id)?).await,
+            Some(SessionAction::Stop { id }) => live::stop(&folder, &parse_id(&id)?).await,
             // Only reads the disk.
-            Some(Action::Check) => tokio::task::block_in_place(|| reader.check()),
-            Some(Action::Fork { id, at }) => edit::fork(&reader, &id, at).await,
-            Some(Action::Rename { id, title }) => edit::edit(&reader, &id, Some(title), None).await,
-            Some(Action::Archive { id, undo }) => edit::edit(&reader, &id, None, Some(!undo)).await,
-            Some(Action::Rm { ids }) => live::remove(&reader, &ids).await,
+            Some(SessionAction::Check) => tokio::task::block_in_place(|| reader.check()),
+            Some(SessionAction::Fork { id, at }) => edit::fork(&reader, &id, at).await,
+            Some(SessionAction::Rename { id, title }) => {
+                edit::edit(&reader, &id, Some(title), None).await
+            }
+            Some(SessionAction::Archive { id, undo }) => {
+                edit::edit(&reader, &id, None, Some(!undo)).await
+            }
+            Some(SessionAction::Rm { ids }) => live::remove(&reader, &ids).await,
         }
     }
 }
@@ -317,7 +324,7 @@ impl JournalReader {
         found.ok_or_else(|| journal::no_session(id, &self.folder))
     }
 
-    fn print_history(&self, id: &str, from: u64, format: Format) -> CommandResult {
+    fn print_history(&self, id: &str, from: u64, format: HistoryFormat) -> CommandResult {
         let archive = journal::look(&self.folder)?;
         let session = self.find_session(&archive, id)?;
         let Some(mut reader) = archive.read(&parse_id(id)?, from) else {
@@ -448,12 +455,12 @@ fn find_unreachable(archive: &Archive) -> Result<Option<String>, CliError> {
     Ok((!is_found).then_some(first.session_id))
 }
 
-impl From<Format> for ExportFormat {
-    fn from(format: Format) -> Self {
+impl From<HistoryFormat> for ExportFormat {
+    fn from(format: HistoryFormat) -> Self {
         match format {
-            Format::Text => Self::Text,
-            Format::Json => Self::Json,
-            Format::Markdown => Self::Markdown,
+            HistoryFormat::Text => Self::Text,
+            HistoryFormat::Json => Self::Json,
+            HistoryFormat::Markdown => Self::Markdown,
         }
     }
 }

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{print_json, table::List};
+use super::{print_json, table::ListTable};
 use crate::{
     error::{CliError, CommandResult},
     exit,
@@ -24,14 +24,14 @@ const SKILL_FILE: &str = "SKILL.md";
 #[command(after_help = "\
 Example:
   trunkline agents skills sync /srv/skills --dry-run")]
-pub(super) struct Skills {
+pub(super) struct SkillsArgs {
     #[command(subcommand)]
-    action: Action,
+    action: SkillsAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    Sync(Sync),
+enum SkillsAction {
+    Sync(SyncArgs),
 }
 
 /// Links the skills of a folder into the skill folders of agents
@@ -49,7 +49,7 @@ Agents read skills from these folders:
 An existing entry is preserved. Links into FOLDER whose skill does not exist are \
 removed. Skills of single sessions need no links: see `skills` in the agent's \
 configuration.")]
-struct Sync {
+struct SyncArgs {
     /// Folder with the skills: one subfolder with a `SKILL.md` each
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
@@ -98,14 +98,14 @@ struct SkillEntry {
     step: LinkAction,
 }
 
-impl Skills {
+impl SkillsArgs {
     pub(super) fn run(self) -> CommandResult {
-        let Action::Sync(sync) = self.action;
+        let SkillsAction::Sync(sync) = self.action;
         sync.run()
     }
 }
 
-impl Sync {
+impl SyncArgs {
     fn run(self) -> CommandResult {
         let (skills, source) = fs::canonicalize(&self.folder)
             .and_then(|source| Ok((skills(&source)?, source)))
@@ -149,7 +149,7 @@ impl Sync {
             });
             return print_json(&entries.collect::<Value>());
         }
-        let mut list = List::new(["agent", "entry", "what"], &[]);
+        let mut list = ListTable::new(["agent", "entry", "what"], &[]);
         for entry in plan {
             let path = entry.path.display().to_string();
             let what = entry.step.describe(self.dry_run);

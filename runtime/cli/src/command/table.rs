@@ -19,14 +19,14 @@ pub(crate) fn with_headings(headings: &[&str]) -> Table {
 
 /// A list with a line for each row: ids in the first column stay whole, other cells are cut.
 #[derive(Debug)]
-pub(crate) struct List {
+pub(crate) struct ListTable {
     headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
     /// Headings of columns that a narrow terminal does not show, the first to go first.
     optional: &'static [&'static str],
 }
 
-impl List {
+impl ListTable {
     /// Width of a cell that is cut, at least.
     const MIN_CELL_COLUMNS: usize = 8;
 
@@ -129,7 +129,7 @@ mod tests {
         let id = "0123456789abcdef0123456789abcdef";
         let shown = |width| {
             let headings = ["session", "agent", "state", "title"];
-            let mut list = List::new(headings, &["agent", "title", "state"]);
+            let mut list = ListTable::new(headings, &["agent", "title", "state"]);
             list.push([id, "echo", "idle", "a title of several words"].map(str::to_owned));
             let text = lines(&list.fit(Some(width)));
             assert_eq!(text.lines().count(), 2, "{text}");

@@ -6,7 +6,7 @@ use clap::{
     Args, Subcommand,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use trunkline_gateway::{NewToken, Scope, Token as Known, TokenError, TokenFile};
+use trunkline_gateway::{NewToken, Scope, Token, TokenError, TokenFile};
 
 use super::{print_json, table};
 use crate::{
@@ -33,15 +33,15 @@ Examples:
   trunkline token new --scope control --agents codex,claude-code
   trunkline token list
   trunkline token revoke 3f9c2a11")]
-pub(crate) struct Token {
+pub(crate) struct TokenArgs {
     #[command(subcommand)]
-    action: Action,
+    action: TokenAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum TokenAction {
     /// Creates a token and prints it, this one time only
-    New(New),
+    New(NewTokenArgs),
     /// Lists the valid tokens, without their secrets
     List {
         #[command(flatten)]
@@ -64,7 +64,7 @@ enum Action {
 }
 
 #[derive(Debug, Args)]
-struct New {
+struct NewTokenArgs {
     /// Access level
     #[arg(long, value_parser = scope())]
     scope: Scope,
@@ -106,12 +106,12 @@ fn scope() -> impl TypedValueParser<Value = Scope> {
     PossibleValuesParser::new(values).try_map(move |name| find(name).ok_or("unknown scope"))
 }
 
-impl Token {
+impl TokenArgs {
     pub(super) fn run(self) -> CommandResult {
         match self.action {
-            Action::New(new) => new.run(),
-            Action::List { state, json } => list(&state, json),
-            Action::Revoke {
+            TokenAction::New(new) => new.run(),
+            TokenAction::List { state, json } => list(&state, json),
+            TokenAction::Revoke {
                 id,
                 keep_tokens,
                 state,
@@ -137,7 +137,7 @@ fn wrong(error: TokenError) -> CliError {
     }
 }
 
-impl New {
+impl NewTokenArgs {
     fn run(self) -> CommandResult {
         let mut new = NewToken::with_scope(self.scope);
         new.name = self.name;
@@ -189,7 +189,7 @@ fn revoke(tokens: &TokenFile, id: &str, keep_tokens: bool) -> CommandResult {
 fn list(state: &State, as_json: bool) -> CommandResult {
     let tokens = file(state)?.read().map_err(wrong)?;
     if as_json {
-        let public: Vec<_> = tokens.iter().map(Known::to_public).collect();
+        let public: Vec<_> = tokens.iter().map(Token::to_public).collect();
         return print_json(&serde_json::json!(public));
     }
     if tokens.is_empty() {
@@ -216,7 +216,7 @@ fn list(state: &State, as_json: bool) -> CommandResult {
     Ok(exit::OK)
 }
 
-fn row(token: &Known) -> [String; 8] {
+fn row(token: &Token) -> [String; 8] {
     let time = |at| {
         let at = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(at);
         humantime::format_rfc3339_seconds(at).to_string()

@@ -18,9 +18,9 @@ use trunkline_protocol::{AgentEntry, OpenSession, SessionsList};
 
 use self::{
     link::{HostConnection, HostReport},
-    screen::Screen,
-    state::{KeyAction, ScreenMode, State},
-    transcript::{Transcript, TranscriptReader},
+    screen::AlternateScreen,
+    state::{KeyAction, ScreenMode, TopState},
+    transcript::{SessionTranscript, TranscriptReader},
 };
 use super::print_json;
 use crate::{
@@ -60,7 +60,7 @@ Examples:
   trunkline top --journal journal
   trunkline top --journal journal --once
   trunkline top --journal journal --once --json")]
-pub(crate) struct Top {
+pub(crate) struct TopArgs {
     /// Folder of the journal [default: the journal of the configuration or of the daemon]
     #[arg(long, value_name = "FOLDER", env = "TRUNKLINE_JOURNAL")]
     journal: Option<PathBuf>,
@@ -74,7 +74,7 @@ pub(crate) struct Top {
     json: bool,
 }
 
-impl Top {
+impl TopArgs {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let folder = journal::folder_or_daemons(self.journal.as_deref(), config)?
             .ok_or_else(journal::none_named)?;
@@ -84,7 +84,7 @@ impl Top {
         if self.once {
             return self.print(&folder, link).await;
         }
-        if !Screen::is_there() {
+        if !AlternateScreen::is_there() {
             return Err(
                 CliError::usage(anyhow!("stdin and stdout are not a terminal"))
                     .next("add --once, or --once --json for programs"),
@@ -108,7 +108,7 @@ impl Top {
                 .collect();
             return print_json(&json!({"agents": agents, "sessions": sessions}));
         }
-        let mut state = State::default();
+        let mut state = TopState::default();
         state.update(agents, sessions, None);
         state.take_titles(titles);
         draw::print_tables(&state)?;
@@ -164,8 +164,8 @@ enum BackgroundRead {
 async fn live(folder: &Path, link: HostConnection) -> CommandResult {
     let mut interrupts = Interrupts::watch()?;
     let mut resized = signal(SignalKind::window_change())?;
-    let mut screen = Screen::enter()?;
-    let mut state = State::new(folder.display().to_string());
+    let mut screen = AlternateScreen::enter()?;
+    let mut state = TopState::new(folder.display().to_string());
     state.is_connected = true;
     let mut link = Some(link);
     let mut asked: Option<Instant> = None;
@@ -197,7 +197,7 @@ async fn live(folder: &Path, link: HostConnection) -> CommandResult {
                     Some(KeyAction::Quit) => return Ok(exit::OK),
                     Some(KeyAction::Open(id)) => {
                         source = Some(TranscriptReader::new(folder, &id));
-                        state.mode = ScreenMode::Transcript(Transcript::new(&id));
+                        state.mode = ScreenMode::Transcript(SessionTranscript::new(&id));
                         read_more(&mut reading, &mut source);
                     }
                     Some(KeyAction::Stop(id)) => {

@@ -34,8 +34,8 @@ use trunkline_relay::PrivateSocket;
 use trunkline_sessions::Sessions;
 
 use self::{
-    cluster::{Cluster, Joined},
-    listen::Listen,
+    cluster::{ClusterArgs, ClusterMember},
+    listen::ListenArgs,
 };
 use super::usage;
 use crate::{
@@ -78,7 +78,7 @@ Examples:
   trunkline up --http 127.0.0.1:0 --json       any free port, reported as JSON
   trunkline open                               open the page in a browser
   trunkline token new --scope control          a token for curl")]
-pub(crate) struct Up {
+pub(crate) struct UpArgs {
     #[command(flatten)]
     state: State,
 
@@ -90,10 +90,10 @@ pub(crate) struct Up {
     http: SocketAddr,
 
     #[command(flatten)]
-    listen: Listen,
+    listen: ListenArgs,
 
     #[command(flatten)]
-    cluster: Cluster,
+    cluster: ClusterArgs,
 
     /// Further origin whose pages may send requests, such as http://localhost:5173; may be repeated
     #[arg(long, value_name = "ORIGIN")]
@@ -110,7 +110,7 @@ pub(crate) struct Up {
     json: bool,
 }
 
-impl Up {
+impl UpArgs {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         // First, because any opened file could take the number of the passed descriptor.
         let passed = passed_on()?;
@@ -159,7 +159,7 @@ impl Up {
         self.listen.key().into_iter().for_each(|key| host.hide(key));
         let joined = match deadline {
             Some(deadline) => {
-                Some(Joined::join(&self.cluster, &host, &reload, deadline, &folder.0).await?)
+                Some(ClusterMember::join(&self.cluster, &host, &reload, deadline, &folder.0).await?)
             }
             None => None,
         };
@@ -203,7 +203,7 @@ impl Up {
         };
 
         let (asked, mut stops) = mpsc::channel(1);
-        let operator = Arc::new(Operator {
+        let operator = Arc::new(LocalOperator {
             reload: reload.clone(),
             config: config.map(Path::to_owned),
             asked,
@@ -213,7 +213,7 @@ impl Up {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             origins: self.allow_origin.clone(),
             traced: traces::adopt(),
-            peers: joined.as_ref().map(Joined::peers),
+            peers: joined.as_ref().map(ClusterMember::peers),
             webhooks,
             token_agents: reload.named_agents().cloned(),
         };
@@ -404,13 +404,13 @@ async fn drain(sessions: &Sessions) {
 
 /// Handler of the requests about the daemon itself.
 #[derive(Debug)]
-struct Operator {
+struct LocalOperator {
     reload: Arc<Reload>,
     config: Option<PathBuf>,
     asked: mpsc::Sender<()>,
 }
 
-impl DaemonOperator for Operator {
+impl DaemonOperator for LocalOperator {
     fn reload(&self) -> Result<String, String> {
         self.reload.once().map_err(|fault| fault.text())
     }

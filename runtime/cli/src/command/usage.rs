@@ -14,7 +14,7 @@ use trunkline_host::{config, usage};
 use trunkline_prices::Prices;
 
 use self::sum::{UsageSums, UsageTotal};
-use super::{print_json, table::List};
+use super::{print_json, table::ListTable};
 use crate::{
     error::{CliError, CommandResult},
     exit, paint, target,
@@ -42,7 +42,7 @@ Examples:
   trunkline agents usage --by task
   trunkline agents usage --by day,model --since 2026-03-01
   trunkline agents usage --json | jq .total.cost_usd")]
-pub(super) struct Usage {
+pub(super) struct UsageArgs {
     /// Grouping of the rows
     #[arg(
         long,
@@ -156,7 +156,7 @@ pub(super) fn by_day(file: Option<&Path>, since: SystemTime) -> Result<Vec<Daily
     Ok(days.collect())
 }
 
-impl Usage {
+impl UsageArgs {
     pub(super) fn run(self, file: Option<&Path>) -> CommandResult {
         let since = self
             .since
@@ -205,7 +205,7 @@ impl Usage {
     fn print(&self, sums: &UsageSums) -> io::Result<()> {
         let keys: Vec<_> = self.by.iter().map(|key| key.name()).collect();
         let headings = [&keys[..], &["turns", "in", "cached", "out", "cost"]].concat();
-        let mut list = List::new(headings, &["cached"]);
+        let mut list = ListTable::new(headings, &["cached"]);
         for (names, total) in sums.rows() {
             list.push(names.iter().map(|name| shown(name)).chain(cells(total)));
         }

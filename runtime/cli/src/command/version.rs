@@ -17,13 +17,13 @@ const COMMIT: Option<&str> = option_env!("TRUNKLINE_COMMIT");
 Examples:
   trunkline version
   trunkline version --json | jq -r .commit")]
-pub(crate) struct Version {
+pub(crate) struct VersionArgs {
     /// Prints one JSON object
     #[arg(long)]
     json: bool,
 }
 
-impl Version {
+impl VersionArgs {
     pub(super) fn run(self) -> CommandResult {
         let version = env!("CARGO_PKG_VERSION");
         let build = if cfg!(debug_assertions) {

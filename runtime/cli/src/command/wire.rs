@@ -21,22 +21,22 @@ Examples:
   trunkline dev wire show wire.log --session s-1 --follow
   trunkline dev wire show wire.log --json | jq .message.type
   trunkline dev wire replay wire.log -- python3 my_adapter.py")]
-pub(super) struct Wire {
+pub(super) struct WireArgs {
     #[command(subcommand)]
-    action: Action,
+    action: WireAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    Show(show::Show),
-    Replay(replay::Replay),
+enum WireAction {
+    Show(show::ShowArgs),
+    Replay(replay::ReplayArgs),
 }
 
-impl Wire {
+impl WireArgs {
     pub(super) fn run(self) -> CommandResult {
         match self.action {
-            Action::Show(show) => show.run(),
-            Action::Replay(replay) => super::on_runtime(replay.run()),
+            WireAction::Show(show) => show.run(),
+            WireAction::Replay(replay) => super::on_runtime(replay.run()),
         }
     }
 }

@@ -6,8 +6,8 @@ use anyhow::anyhow;
 use trunkline_host::protocol::{SessionInfo, SessionUpdate};
 
 use super::{
-    Transcript, slash_command,
-    talk::{NextStep, Talk},
+    ExportTranscript, slash_command,
+    talk::{ChatSession, NextStep},
 };
 use crate::{
     error::CliError,
@@ -46,7 +46,7 @@ pub(super) fn commands(learned: &SessionInfo) -> impl Iterator<Item = (String, S
         })
 }
 
-impl Talk {
+impl ChatSession {
     pub(super) fn help(&mut self) {
         let of_agent: Vec<_> = commands(&self.conversation.learned).collect();
         let screen = &mut self.conversation.screen;
@@ -164,7 +164,7 @@ impl Talk {
     /// Resets the state for a new session.
     pub(super) fn anew(&mut self, session: &SessionBackend) {
         self.conversation.learned = SessionInfo::default();
-        self.conversation.transcript = Some(Transcript::new(&self.name_of(session)));
+        self.conversation.transcript = Some(ExportTranscript::new(&self.name_of(session)));
         self.conversation.screen.forget_usage();
         let id = session.is_kept().then(|| format!(": {}", session.id()));
         let text = format!("a new conversation{}", id.unwrap_or_default());

@@ -10,7 +10,7 @@ use trunkline_host::{
 };
 
 use super::{
-    Speaker, Transcript,
+    ExportTranscript, Speaker,
     line::{LinePrompt, PromptLine},
     live,
     slash_command::SlashCommand,
@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// A running conversation.
-pub(super) struct Talk {
+pub(super) struct ChatSession {
     pub(super) conversation: Conversation,
     /// Configuration of the agent, if known.
     agent: Option<AgentConfig>,
@@ -50,7 +50,7 @@ pub(super) enum NextStep {
     Leave(u8),
 }
 
-impl Talk {
+impl ChatSession {
     pub(super) fn new(open: &OpenSession, screen: Screen, save: Option<PathBuf>) -> Self {
         let mut conversation = Conversation::new(screen.with_markdown());
         if LinePrompt::edits() {
@@ -73,7 +73,7 @@ impl Talk {
         interrupts: &mut Interrupts,
     ) -> CommandResult {
         let mut prompt = LinePrompt::new().context("failed to set up the line editor")?;
-        self.conversation.transcript = Some(Transcript::new(&self.name_of(session)));
+        self.conversation.transcript = Some(ExportTranscript::new(&self.name_of(session)));
         loop {
             if let Some(next) = self.catch_up(session, interrupts).await? {
                 return Ok(next);

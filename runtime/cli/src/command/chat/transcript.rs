@@ -13,7 +13,7 @@ const MAX_TRANSCRIPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// Text of the conversation for an export.
 #[derive(Debug)]
-pub(crate) struct Transcript {
+pub(crate) struct ExportTranscript {
     agent: String,
     said: VecDeque<(Speaker, String)>,
     bytes: usize,
@@ -26,7 +26,7 @@ pub(crate) enum Speaker {
     Agent,
 }
 
-impl Transcript {
+impl ExportTranscript {
     pub(crate) fn new(agent: &str) -> Self {
         Self {
             agent: agent.to_owned(),
@@ -90,7 +90,7 @@ mod tests {
     fn it_is_written_once_and_bounded() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.md");
-        let mut transcript = Transcript::new("echo");
+        let mut transcript = ExportTranscript::new("echo");
         transcript.add(Speaker::Person, "hello");
         transcript.add(Speaker::Agent, "he");
         transcript.add(Speaker::Agent, "llo\n");

@@ -28,7 +28,7 @@ const FILE_NAME: &str = "trunkline.json";
 Examples:
   trunkline config init
   trunkline config init --output team.json && trunkline --config team.json up")]
-pub(super) struct Init {
+pub(super) struct InitArgs {
     /// File to write
     #[arg(long, short, value_name = "FILE", default_value = FILE_NAME)]
     output: PathBuf,
@@ -48,7 +48,7 @@ Examples:
   trunkline config add codex
   trunkline config add claude-code --id reviewer -c model=opus
   trunkline config add generic-job --id count -c command=wc")]
-pub(super) struct Add {
+pub(super) struct AddArgs {
     /// Built-in adapter, as in `trunkline agents profiles`
     #[arg(value_name = "AGENT")]
     profile: String,
@@ -62,7 +62,7 @@ pub(super) struct Add {
     set: Vec<Assignment>,
 }
 
-impl Init {
+impl InitArgs {
     pub(super) fn run(self) -> CommandResult {
         let mut agents = installed_agents()?;
         let found = agents.len();
@@ -99,7 +99,7 @@ impl Init {
     }
 }
 
-impl Add {
+impl AddArgs {
     pub(super) fn run(self, file: Option<&Path>) -> CommandResult {
         let found = target::discover(file)?;
         let exists = found.is_some();

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io, path::Path};
 use serde_json::{Value, json};
 use trunkline_host::{config::Profile, policy::Pattern};
 
-use super::manifest::{Adapter, Manifest, Persona, Sandbox};
+use super::manifest::{ManifestAdapter, ManifestPersona, ManifestSandbox, WaveManifest};
 use super::yaml;
 use crate::advice::{self, Wrapped};
 
@@ -35,20 +35,20 @@ pub(super) fn import(
         return Ok((value, notes));
     }
     let mut notes = Vec::new();
-    let Manifest {
+    let WaveManifest {
         adapters,
         mut personas,
         runtime: of_manifest,
         ..
-    } = Manifest::read(&value, &mut notes)?;
+    } = WaveManifest::read(&value, &mut notes)?;
     if personas.is_empty() {
         notes.push("the manifest has no personas: each adapter becomes an agent".to_owned());
         let of_adapter = |name: &String| {
             (
                 name.clone(),
-                Persona {
+                ManifestPersona {
                     adapter: name.clone(),
-                    ..Persona::default()
+                    ..ManifestPersona::default()
                 },
             )
         };
@@ -97,8 +97,8 @@ pub(super) fn import(
 /// Converts a persona to an agent.
 fn agent(
     name: &str,
-    persona: &Persona,
-    adapters: &BTreeMap<String, Adapter>,
+    persona: &ManifestPersona,
+    adapters: &BTreeMap<String, ManifestAdapter>,
     prompt: &dyn Fn(&Path) -> io::Result<String>,
     notes: &mut Vec<String>,
 ) -> Result<Value, String> {
@@ -224,7 +224,7 @@ fn permission(
 }
 
 /// Returns the sandbox of all agents.
-fn sandbox_of(sandbox: &Sandbox, notes: &mut Vec<String>) -> Option<Value> {
+fn sandbox_of(sandbox: &ManifestSandbox, notes: &mut Vec<String>) -> Option<Value> {
     if sandbox.enabled != Some(true) {
         return None;
     }

@@ -7,84 +7,84 @@ use serde_json::{Map, Value};
 use trunkline_host::config;
 
 /// Keys without an equivalent, which are reported.
-type Rest = Map<String, Value>;
+type OtherKeys = Map<String, Value>;
 
 /// A Wave manifest.
 #[derive(Debug, Deserialize)]
-pub(super) struct Manifest {
+pub(super) struct WaveManifest {
     #[serde(default, deserialize_with = "or_default")]
-    pub(super) adapters: BTreeMap<String, Adapter>,
+    pub(super) adapters: BTreeMap<String, ManifestAdapter>,
     #[serde(default, deserialize_with = "or_default")]
-    pub(super) personas: BTreeMap<String, Persona>,
+    pub(super) personas: BTreeMap<String, ManifestPersona>,
     #[serde(default, deserialize_with = "or_default")]
-    pub(super) runtime: Runtime,
+    pub(super) runtime: ManifestRuntime,
     #[serde(flatten)]
-    rest: Rest,
+    rest: OtherKeys,
 }
 
 /// Entry of `adapters`.
 #[derive(Debug, Default, Clone, Deserialize)]
-pub(super) struct Adapter {
+pub(super) struct ManifestAdapter {
     pub(super) binary: Option<String>,
     pub(super) default_model: Option<String>,
     mode: Option<String>,
     output_format: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
-    pub(super) default_permissions: Permissions,
+    pub(super) default_permissions: ToolPermissions,
     #[serde(flatten)]
-    rest: Rest,
+    rest: OtherKeys,
 }
 
 /// Entry of `personas`. Its list of allowed tools replaces the adapter's; denied tools add up.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Persona {
+pub(super) struct ManifestPersona {
     pub(super) adapter: String,
     pub(super) description: Option<String>,
     pub(super) model: Option<String>,
     pub(super) temperature: Option<Value>,
     pub(super) system_prompt_file: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
-    pub(super) permissions: Permissions,
+    pub(super) permissions: ToolPermissions,
     #[serde(default, deserialize_with = "or_default")]
-    pub(super) sandbox: Domains,
+    pub(super) sandbox: PersonaSandbox,
     #[serde(flatten)]
-    pub(super) rest: Rest,
+    pub(super) rest: OtherKeys,
 }
 
 /// Allowed and denied tools.
 #[derive(Debug, Default, Clone, Deserialize)]
-pub(super) struct Permissions {
+pub(super) struct ToolPermissions {
     #[serde(rename = "allowed_tools")]
     pub(super) allow: Option<Vec<String>>,
     #[serde(default, deserialize_with = "or_default")]
     pub(super) deny: Vec<String>,
     #[serde(flatten)]
-    rest: Rest,
+    rest: OtherKeys,
 }
 
 /// `sandbox` of a persona.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Domains {
+pub(super) struct PersonaSandbox {
     pub(super) allowed_domains: Option<Vec<String>>,
     #[serde(flatten)]
-    rest: Rest,
+    rest: OtherKeys,
 }
 
 /// `runtime`.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Runtime {
+pub(super) struct ManifestRuntime {
     pub(super) default_timeout_minutes: Option<u64>,
     /// A duration, such as `30m`.
     pub(super) stall_timeout: Option<Value>,
     #[serde(default, deserialize_with = "or_default")]
-    pub(super) sandbox: Sandbox,
+    pub(super) sandbox: ManifestSandbox,
     #[serde(flatten)]
-    rest: Rest,
+    rest: OtherKeys,
 }
 
 /// `runtime.sandbox`.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Sandbox {
+pub(super) struct ManifestSandbox {
     pub(super) enabled: Option<bool>,
     pub(super) backend: Option<String>,
     pub(super) docker_image: Option<String>,
@@ -93,7 +93,7 @@ pub(super) struct Sandbox {
     #[serde(default, deserialize_with = "or_default")]
     pub(super) env_passthrough: Vec<String>,
     #[serde(flatten)]
-    rest: Rest,
+    rest: OtherKeys,
 }
 
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
@@ -102,7 +102,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-impl Manifest {
+impl WaveManifest {
     /// Parses a manifest, and adds a note for each key without an equivalent.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Manifest {
     pub(super) fn read(value: &Value, notes: &mut Vec<String>) -> Result<Self, String> {
         let read: Result<Self, _> = serde_path_to_error::deserialize(value);
         let manifest = read.map_err(|refused| config::said(&refused))?;
-        let mut note_rest = |at: String, rest: &Rest| {
+        let mut note_rest = |at: String, rest: &OtherKeys| {
             // These identify the manifest.
             let noted = rest.keys().filter(|key| {
                 !["apiVersion", "kind", "metadata"].contains(&key.as_str()) || !at.is_empty()

@@ -8,7 +8,7 @@ use trunkline_host::process::{ChildSpec, QueryOutput, query};
 use trunkline_host::redact;
 
 use super::program;
-use super::report::{Check, CheckCode, Level};
+use super::report::{CheckCode, DoctorCheck, Level};
 use crate::advice;
 
 /// Limit of the checks of one adapter.
@@ -30,11 +30,11 @@ struct AdapterDiagnosis {
     #[serde(rename = "status")]
     _status: String,
     #[serde(default)]
-    checks: Vec<Own>,
+    checks: Vec<AdapterCheck>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Own {
+struct AdapterCheck {
     code: String,
     level: Level,
     #[serde(default)]
@@ -49,10 +49,10 @@ pub(super) async fn version(
     agent: &AgentConfig,
     spec: &ChildSpec,
     within: Duration,
-) -> Option<Check> {
+) -> Option<DoctorCheck> {
     if let Profile::BuiltIn(name) = &agent.profile {
         let version = env!("CARGO_PKG_VERSION");
-        return Some(Check::new(
+        return Some(DoctorCheck::new(
             CheckCode::CommandVersion,
             format!("{name} {version}, built in"),
         ));
@@ -66,7 +66,7 @@ pub(super) async fn version(
             .collect::<Vec<_>>()
             .join(" ");
         return (!words.is_empty())
-            .then(|| Check::new(CheckCode::CommandVersion, redact::text(&words)));
+            .then(|| DoctorCheck::new(CheckCode::CommandVersion, redact::text(&words)));
     }
     if !program::reports_version(&spec.program) {
         return None;
@@ -80,7 +80,10 @@ pub(super) async fn version(
     })?;
     let text = String::from_utf8_lossy(&answer.stdout);
     let line = text.lines().find(|line| !line.trim().is_empty())?;
-    Some(Check::new(CheckCode::CommandVersion, redact::text(line)))
+    Some(DoctorCheck::new(
+        CheckCode::CommandVersion,
+        redact::text(line),
+    ))
 }
 
 /// Runs the adapter's own checks. Only a built-in adapter and one with the SDK are queried, because
@@ -89,17 +92,17 @@ pub(super) async fn diagnose(
     agent: &AgentConfig,
     spec: &ChildSpec,
     within: Duration,
-) -> Vec<Check> {
+) -> Vec<DoctorCheck> {
     if !agent.sdk {
         return vec![
-            Check::new(CheckCode::AdapterNotAsked, "its own checks were not run")
+            DoctorCheck::new(CheckCode::AdapterNotAsked, "its own checks were not run")
                 .hint("set `\"sdk\": true` if the program supports `--diagnose`"),
         ];
     }
     match query(spec.clone().arg("--diagnose"), within).await {
         Ok(answer) => advised(agent, judge(&answer, within)),
         // The check of the program or of the containment reports this, except for a shortage.
-        Err(error) => vec![Check::new(
+        Err(error) => vec![DoctorCheck::new(
             CheckCode::AdapterUnclear,
             format!("failed to {error}"),
         )],
@@ -107,9 +110,9 @@ pub(super) async fn diagnose(
 }
 
 /// Adds the install command, unless the adapter names it.
-fn advised(agent: &AgentConfig, mut checks: Vec<Check>) -> Vec<Check> {
+fn advised(agent: &AgentConfig, mut checks: Vec<DoctorCheck>) -> Vec<DoctorCheck> {
     let is_missing =
-        |check: &&mut Check| check.level == Level::Error && check.code.ends_with("installed");
+        |check: &&mut DoctorCheck| check.level == Level::Error && check.code.ends_with("installed");
     if let (Some(wrapped), Some(check)) = (
         advice::wrapped_by(agent),
         checks.iter_mut().find(is_missing),
@@ -119,8 +122,8 @@ fn advised(agent: &AgentConfig, mut checks: Vec<Check>) -> Vec<Check> {
     checks
 }
 
-fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
-    let words = |check: Check| match answer.stderr.trim() {
+fn judge(answer: &QueryOutput, within: Duration) -> Vec<DoctorCheck> {
+    let words = |check: DoctorCheck| match answer.stderr.trim() {
         "" => check,
         stderr => check.detail(format!("end of stderr: {stderr}")),
     };
@@ -130,7 +133,7 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
             humantime::format_duration(within)
         );
         return vec![words(
-            Check::new(CheckCode::AdapterSilent, message).hint("increase --timeout"),
+            DoctorCheck::new(CheckCode::AdapterSilent, message).hint("increase --timeout"),
         )];
     };
     let Ok(diagnosed) = serde_json::from_slice::<AdapterDiagnosis>(&answer.stdout) else {
@@ -138,7 +141,7 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
         let hint =
             "an adapter with the SDK prints one JSON object; check `sdk` and `config` of the agent";
         return vec![words(
-            Check::new(CheckCode::AdapterUnclear, message).hint(hint),
+            DoctorCheck::new(CheckCode::AdapterUnclear, message).hint(hint),
         )];
     };
     let all = diagnosed.checks.len();
@@ -156,10 +159,16 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
         .iter()
         .skip(MOST)
         .any(|own| own.level == Level::Error);
-    let mut checks = vec![Check::new(CheckCode::AdapterDiagnosed, message)];
-    checks.extend(diagnosed.checks.into_iter().take(MOST).map(Own::into_check));
+    let mut checks = vec![DoctorCheck::new(CheckCode::AdapterDiagnosed, message)];
+    checks.extend(
+        diagnosed
+            .checks
+            .into_iter()
+            .take(MOST)
+            .map(AdapterCheck::into_check),
+    );
     if hidden {
-        checks.push(Check::new(
+        checks.push(DoctorCheck::new(
             CheckCode::AdapterUnclear,
             "one of the omitted checks is an error",
         ));
@@ -167,8 +176,8 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
     checks
 }
 
-impl Own {
-    fn into_check(self) -> Check {
+impl AdapterCheck {
+    fn into_check(self) -> DoctorCheck {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let code: String = self
             .code
@@ -176,7 +185,8 @@ impl Own {
             .filter(|c| plain(*c))
             .take(LONGEST_CODE)
             .collect();
-        let mut check = Check::of_adapter(format!("adapter:{code}"), self.level, &self.message);
+        let mut check =
+            DoctorCheck::of_adapter(format!("adapter:{code}"), self.level, &self.message);
         if let Some(detail) = self.detail {
             check = check.detail(detail);
         }
@@ -195,7 +205,7 @@ mod tests {
 
     const WITHIN: Duration = Duration::from_secs(10);
 
-    fn judged(stdout: &str, exit: Option<Exit>) -> Vec<Check> {
+    fn judged(stdout: &str, exit: Option<Exit>) -> Vec<DoctorCheck> {
         judge(
             &QueryOutput {
                 stdout: stdout.into(),

@@ -11,7 +11,7 @@ use trunkline_host::config::{AgentConfig, Config};
 use trunkline_host::process::ChildSpec;
 
 use super::program::ProgramSearch;
-use super::report::{Check, Level, shown};
+use super::report::{DoctorCheck, Level, shown};
 use super::{adapter, installed};
 use crate::advice::{self, Wrapped};
 use crate::command::table;
@@ -112,7 +112,7 @@ async fn one(
 
 impl InstalledAgent {
     /// Stores the results of the adapter's own checks.
-    fn ask(&mut self, wrapped: &Wrapped, checks: &[Check]) {
+    fn ask(&mut self, wrapped: &Wrapped, checks: &[DoctorCheck]) {
         let find = |ends: &[&str], most: Level| {
             let found = checks.iter().find(|check| {
                 let word = check.code.rsplit(['.', ':']).next().unwrap_or_default();

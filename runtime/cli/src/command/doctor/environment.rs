@@ -14,7 +14,7 @@ use trunkline_host::process::{ChildSpec, Environment, Inherit, child_environment
 use trunkline_host::redact::{self, is_sensitive};
 use trunkline_process::DEFAULT_PATH;
 
-use super::report::{Check, CheckCode};
+use super::report::{CheckCode, DoctorCheck};
 
 /// Variables that are set for each process, independent of the host's environment.
 const PRIVATE: [&str; 2] = ["TMPDIR", "ADAPTER_CONFIG"];
@@ -27,13 +27,13 @@ const KEPT: [&str; 2] = ["/run/secrets", "/var/run/secrets"];
 
 /// Removes the variables whose values are unavailable, and reports each, so that the rest can be
 /// checked.
-pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<Check> {
+pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     agent.command.env.retain(|name, value| {
         match value.read(name, |variable| env::var_os(variable)) {
             Ok(read) if read.is_empty() && value.is_place() => {
                 checks.push(
-                    Check::new(
+                    DoctorCheck::new(
                         CheckCode::EnvEmpty,
                         format!("{name} is empty: {}", place(value)),
                     )
@@ -49,7 +49,7 @@ pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<Check> {
             }
             Err(error) => {
                 checks.push(
-                    Check::new(CheckCode::EnvUnresolved, format!("failed to {error}"))
+                    DoctorCheck::new(CheckCode::EnvUnresolved, format!("failed to {error}"))
                         .hint("the agent cannot start until this value is available"),
                 );
                 false
@@ -79,7 +79,7 @@ pub(super) fn names(
     agent: &AgentConfig,
     spec: &ChildSpec,
     environment: &Environment,
-) -> Vec<Check> {
+) -> Vec<DoctorCheck> {
     let list = |names: Vec<&OsString>| {
         names
             .iter()
@@ -94,10 +94,10 @@ pub(super) fn names(
     };
     let declared = spec.env.len();
     let message = format!("{} variables: {how} {declared} by name", given.len());
-    let mut checks = vec![Check::new(CheckCode::EnvGiven, message).detail(list(given))];
+    let mut checks = vec![DoctorCheck::new(CheckCode::EnvGiven, message).detail(list(given))];
     if !environment.withheld.is_empty() {
         checks.push(
-            Check::new(
+            DoctorCheck::new(
                 CheckCode::EnvWithheld,
                 list(environment.withheld.iter().collect()),
             )
@@ -112,7 +112,7 @@ pub(super) fn names(
         .collect();
     for name in missing {
         checks.push(
-            Check::new(
+            DoctorCheck::new(
                 CheckCode::EnvMissing,
                 format!("the host has no variable {name}"),
             )
@@ -123,7 +123,7 @@ pub(super) fn names(
 }
 
 /// Reports the credentials among the variables.
-pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec<Check> {
+pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     let is_passed = |name: &OsStr| agent.credentials.iter().any(|passed| *name == **passed);
     for name in environment
@@ -134,13 +134,13 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
         let named = name.to_string_lossy();
         let value = agent.command.env.get(&*named);
         let from = value.map_or_else(|| "from the host's environment".to_owned(), place);
-        checks.push(Check::new(
+        checks.push(DoctorCheck::new(
             CheckCode::CredentialsPresent,
             format!("{named}, {from}"),
         ));
         if matches!(value, Some(EnvValue::Text(text)) if !text.is_empty()) {
             checks.push(
-                Check::new(
+                DoctorCheck::new(
                     CheckCode::CredentialInFile,
                     format!("the value of {named} is in the configuration"),
                 )
@@ -157,7 +157,7 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
         .for_each(|config| sensitive_places(config, String::new(), false, &mut places));
     for place in places {
         checks.push(
-            Check::new(
+            DoctorCheck::new(
                 CheckCode::CredentialInFile,
                 format!("the value of {place} of the adapter's configuration is in the configuration file"),
             )
@@ -170,12 +170,12 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
         .collect();
     if !kept.is_empty() {
         checks.push(
-            Check::new(CheckCode::CredentialsKept, format!("the host has {}", kept.join(", ")))
+            DoctorCheck::new(CheckCode::CredentialsKept, format!("the host has {}", kept.join(", ")))
                 .hint("`pass_credentials: false` withholds them from the agent; remove it, or name them in `env_passthrough`"),
         );
     }
     if checks.is_empty() {
-        checks.push(Check::new(
+        checks.push(DoctorCheck::new(
             CheckCode::CredentialsNone,
             "no variable name looks like a credential",
         ));
@@ -185,7 +185,7 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
             && is_open(path)
         {
             checks.push(
-                Check::new(
+                DoctorCheck::new(
                     CheckCode::CredentialOpen,
                     format!(
                         "every user can read {}, the value of {name}",

@@ -8,17 +8,17 @@ use rustix::io::Errno;
 use trunkline_host::config::{self, AgentConfig, Config};
 use trunkline_host::files::Pinned;
 
-use super::report::{Check, CheckCode};
+use super::report::{CheckCode, DoctorCheck};
 
 /// Checks the folders of the host.
-pub(super) fn of_host(config: &Config, spool: &Path) -> Vec<Check> {
+pub(super) fn of_host(config: &Config, spool: &Path) -> Vec<DoctorCheck> {
     let state = config
         .state_dir
         .clone()
         .or_else(|| config::state_dir(|name| std::env::var_os(name)));
     let check = |used: Result<String, String>, codes: [CheckCode; 2], hint: &str| match used {
-        Ok(how) => Check::new(codes[0], how),
-        Err(why) => Check::new(codes[1], why).hint(hint),
+        Ok(how) => DoctorCheck::new(codes[0], how),
+        Err(why) => DoctorCheck::new(codes[1], why).hint(hint),
     };
     let state = check(
         match &state {
@@ -42,15 +42,17 @@ pub(super) fn of_host(config: &Config, spool: &Path) -> Vec<Check> {
 }
 
 /// Checks the folders of one agent.
-pub(super) fn of_agent(agent: &AgentConfig, work_dir: &Path) -> Vec<Check> {
+pub(super) fn of_agent(agent: &AgentConfig, work_dir: &Path) -> Vec<DoctorCheck> {
     let configured = !agent.command.work_dir.as_os_str().is_empty();
     let mut checks = vec![match enterable(work_dir) {
-        Ok(()) if configured => Check::new(CheckCode::WorkDirUsable, work_dir.to_string_lossy()),
-        Ok(()) => Check::new(
+        Ok(()) if configured => {
+            DoctorCheck::new(CheckCode::WorkDirUsable, work_dir.to_string_lossy())
+        }
+        Ok(()) => DoctorCheck::new(
             CheckCode::WorkDirUsable,
             format!("{}, the working directory of the host", work_dir.display()),
         ),
-        Err(error) => Check::new(
+        Err(error) => DoctorCheck::new(
             CheckCode::WorkDirUnusable,
             format!("{}: {error}", work_dir.display()),
         )
@@ -63,7 +65,7 @@ pub(super) fn of_agent(agent: &AgentConfig, work_dir: &Path) -> Vec<Check> {
             (Ok(_), Ok(())) => continue,
         };
         checks.push(
-            Check::new(
+            DoctorCheck::new(
                 CheckCode::RootMissing,
                 format!("no files can be read from {}: {why}", root.display()),
             )

@@ -10,7 +10,7 @@ use trunkline_host::process::{
 };
 use trunkline_host::sandbox::{self, Inside, Outlet};
 
-use super::report::{Check, CheckCode};
+use super::report::{CheckCode, DoctorCheck};
 
 /// Containments and limits that work on this machine.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl MachineSupport {
 }
 
 /// Checks the containment.
-pub(super) fn containment(agent: &AgentConfig, support: &Support) -> Check {
+pub(super) fn containment(agent: &AgentConfig, support: &Support) -> DoctorCheck {
     let asked = agent.containment;
     match support.choose(asked, agent.at_least) {
         Ok(choice) => {
@@ -44,12 +44,12 @@ pub(super) fn containment(agent: &AgentConfig, support: &Support) -> Check {
                 _ => "group: processes that leave the process group survive it",
             };
             match choice.why_not_better {
-                None => Check::new(CheckCode::ContainmentUsed, what),
-                Some(why) => Check::new(CheckCode::ContainmentWeaker, what)
+                None => DoctorCheck::new(CheckCode::ContainmentUsed, what),
+                Some(why) => DoctorCheck::new(CheckCode::ContainmentWeaker, what)
                     .detail(format!("no stronger containment works here: {why}")),
             }
         }
-        Err(why) => Check::new(
+        Err(why) => DoctorCheck::new(
             CheckCode::ContainmentUnavailable,
             format!("the requested containment {asked} cannot be used"),
         )
@@ -59,7 +59,7 @@ pub(super) fn containment(agent: &AgentConfig, support: &Support) -> Check {
 }
 
 /// Checks the limits, and their enforcers.
-pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<Check> {
+pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<DoctorCheck> {
     let count = |limit: Option<u64>| limit.map(|limit| limit.to_string());
     let rows = [
         ("processes", count(asked.processes), &support.processes),
@@ -83,7 +83,7 @@ pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<Check> {
             }
             _ => continue,
         };
-        let check = Check::new(
+        let check = DoctorCheck::new(
             CheckCode::LimitsWeaker,
             format!("the limit of {what} {problem}"),
         );
@@ -92,7 +92,10 @@ pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<Check> {
             None => check,
         });
     }
-    checks.insert(0, Check::new(CheckCode::LimitsEnforced, parts.join(", ")));
+    checks.insert(
+        0,
+        DoctorCheck::new(CheckCode::LimitsEnforced, parts.join(", ")),
+    );
     checks
 }
 
@@ -106,7 +109,7 @@ pub(super) fn image(agent: &AgentConfig) -> Option<&str> {
 
 /// Warns of skills and MCP servers with an open network: they contain foreign texts and programs,
 /// which could send data out.
-pub(super) fn exfiltration(agent: &AgentConfig) -> Option<Check> {
+pub(super) fn exfiltration(agent: &AgentConfig) -> Option<DoctorCheck> {
     let is_open = agent
         .sandbox
         .as_ref()
@@ -120,7 +123,7 @@ pub(super) fn exfiltration(agent: &AgentConfig) -> Option<Check> {
         .map(|key| format!("`{key}`"))
         .collect::<Vec<_>>()
         .join(", ");
-    let check = Check::new(
+    let check = DoctorCheck::new(
         CheckCode::NetworkOpen,
         format!("{what} and an open network: data that the agent reads can be sent out"),
     );
@@ -143,9 +146,9 @@ fn brought(config: &serde_json::Value) -> Vec<&'static str> {
 }
 
 /// Checks the sandbox. `inside` is the check of the paths and the program inside it.
-pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> Vec<Check> {
+pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> Vec<DoctorCheck> {
     let Some(sandbox) = &agent.sandbox else {
-        return vec![Check::new(
+        return vec![DoctorCheck::new(
             CheckCode::SandboxNone,
             "none: it has the access of the host's user to files and network",
         )];
@@ -157,7 +160,7 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
     };
     let name = sandbox.backend.name();
     if let Some(problem) = support.problem {
-        let check = Check::new(
+        let check = DoctorCheck::new(
             CheckCode::SandboxUnavailable,
             format!("{name} cannot be used here"),
         )
@@ -170,7 +173,7 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
         Network::Allow(names) => format!("network: {}", names.join(", ")),
     };
     let version = support.version.unwrap_or_else(|| name.to_owned());
-    let mut checks = vec![Check::new(
+    let mut checks = vec![DoctorCheck::new(
         CheckCode::SandboxUsed,
         format!("{version}; {network}"),
     )];
@@ -179,14 +182,14 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
     {
         let options = options.iter().map(String::as_str);
         let pull = shell_words::join([name].into_iter().chain(options).chain(["pull", image]));
-        let missing = Check::new(
+        let missing = DoctorCheck::new(
             CheckCode::SandboxImageMissing,
             format!("{name} has no image {image} here"),
         );
         checks.push(missing.hint(format!("pull it before the start: `{pull}`")));
     }
     if let Err(refused) = inside {
-        checks.push(Check::new(
+        checks.push(DoctorCheck::new(
             CheckCode::SandboxRefused,
             format!("failed to {refused}"),
         ));
@@ -195,7 +198,7 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
         support
             .weaker
             .iter()
-            .map(|weaker| Check::new(CheckCode::SandboxWeaker, weaker)),
+            .map(|weaker| DoctorCheck::new(CheckCode::SandboxWeaker, weaker)),
     );
     checks
 }

@@ -2,20 +2,20 @@
 
 use trunkline_host::config::{AgentConfig, Config, Organisation};
 
-use super::report::{Check, CheckCode};
+use super::report::{CheckCode, DoctorCheck};
 
 /// Reads the policies that apply, and reports them.
-pub(super) fn find(config: &Config) -> (Vec<Organisation>, Vec<Check>) {
+pub(super) fn find(config: &Config) -> (Vec<Organisation>, Vec<DoctorCheck>) {
     match Organisation::of_this_machine(config.policy.as_deref()) {
         Ok(policies) => {
             let told = |policy: &Organisation| {
-                Check::new(CheckCode::PolicyApplied, policy.path().to_string_lossy())
+                DoctorCheck::new(CheckCode::PolicyApplied, policy.path().to_string_lossy())
             };
             let told = policies.iter().map(told).collect();
             (policies, told)
         }
         Err(error) => {
-            let check = Check::new(CheckCode::PolicyUnreadable, format!("failed to {error}"))
+            let check = DoctorCheck::new(CheckCode::PolicyUnreadable, format!("failed to {error}"))
                 .hint("correct the policy, or `runtime.policy`; no agent runs until then");
             (Vec::new(), vec![check])
         }
@@ -26,7 +26,7 @@ pub(super) fn find(config: &Config) -> (Vec<Organisation>, Vec<Check>) {
 pub(super) fn narrow(
     policies: &[Organisation],
     agent: &mut AgentConfig,
-) -> Result<Vec<Check>, Vec<Check>> {
+) -> Result<Vec<DoctorCheck>, Vec<DoctorCheck>> {
     let mut checks = Vec::new();
     for policy in policies {
         let by = format!("policy {}", policy.path().display());
@@ -34,12 +34,13 @@ pub(super) fn narrow(
             Ok(said) => {
                 checks.extend(
                     said.iter()
-                        .map(|said| Check::new(CheckCode::PolicyNarrowed, said).detail(&by)),
+                        .map(|said| DoctorCheck::new(CheckCode::PolicyNarrowed, said).detail(&by)),
                 );
             }
             Err(error) => {
                 let refused =
-                    Check::new(CheckCode::PolicyRefused, format!("failed to {error}")).detail(by);
+                    DoctorCheck::new(CheckCode::PolicyRefused, format!("failed to {error}"))
+                        .detail(by);
                 return Err(vec![
                     refused.hint("change the agent's entry to what the policy allows"),
                 ]);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use trunkline_process::{ChildSpec, is_executable, program_candidates};
 
-use super::report::{Check, CheckCode};
+use super::report::{CheckCode, DoctorCheck};
 
 /// Limit of a script's first line, as in Linux, in bytes.
 const MAX_FIRST_LINE_BYTES: u64 = 256;
@@ -88,8 +88,8 @@ fn missing_interpreter(script: &Path, path: &OsStr, work_dir: &Path) -> Option<O
 }
 
 /// Reports a program that the image of a container must contain.
-pub(super) fn in_image(program: &OsStr, image: &str) -> Check {
-    Check::new(
+pub(super) fn in_image(program: &OsStr, image: &str) -> DoctorCheck {
+    DoctorCheck::new(
         CheckCode::CommandInImage,
         format!(
             "`{}` must exist in the image {image}",
@@ -99,27 +99,27 @@ pub(super) fn in_image(program: &OsStr, image: &str) -> Check {
 }
 
 /// Reports the result of a search.
-pub(super) fn check(program: &OsStr, found: &ProgramSearch, path: &OsStr) -> Check {
+pub(super) fn check(program: &OsStr, found: &ProgramSearch, path: &OsStr) -> DoctorCheck {
     let shown = program.to_string_lossy();
     match found {
-        ProgramSearch::At(at) => Check::new(CheckCode::CommandFound, at.to_string_lossy()),
-        ProgramSearch::Nowhere if program.as_bytes().contains(&b'/') => Check::new(
+        ProgramSearch::At(at) => DoctorCheck::new(CheckCode::CommandFound, at.to_string_lossy()),
+        ProgramSearch::Nowhere if program.as_bytes().contains(&b'/') => DoctorCheck::new(
             CheckCode::CommandMissing,
             format!("the file {shown} does not exist"),
         )
         .hint("correct the path; a relative path starts at the working directory"),
-        ProgramSearch::Nowhere => Check::new(
+        ProgramSearch::Nowhere => DoctorCheck::new(
             CheckCode::CommandMissing,
             format!("`{shown}` was not found in the agent's PATH"),
         )
         .detail(format!("PATH is {}", path.to_string_lossy()))
         .hint("install it, use its full path, or set PATH in the agent's `env`"),
-        ProgramSearch::NotExecutable(at) => Check::new(
+        ProgramSearch::NotExecutable(at) => DoctorCheck::new(
             CheckCode::CommandNotExecutable,
             format!("{} is not executable", at.display()),
         )
         .hint(format!("chmod +x {}", at.display())),
-        ProgramSearch::NoInterpreter(at, interpreter) => Check::new(
+        ProgramSearch::NoInterpreter(at, interpreter) => DoctorCheck::new(
             CheckCode::CommandInterpreter,
             format!(
                 "{} is a script for `{}`, which does not exist",

@@ -39,7 +39,7 @@ impl CheckStatus {
 
 /// A check and its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Check {
+pub(super) struct DoctorCheck {
     pub(super) code: String,
     pub(super) level: Level,
     pub(super) message: String,
@@ -138,7 +138,7 @@ codes! {
     StartKilled = "start.killed", Warn, "with --start: it had to be killed";
 }
 
-impl Check {
+impl DoctorCheck {
     /// Creates the result of a check of this program.
     pub(super) fn new(code: CheckCode, message: impl AsRef<str>) -> Self {
         Self {
@@ -197,7 +197,7 @@ pub(super) struct AgentReport {
     pub(super) agent: String,
     pub(super) profile: String,
     pub(super) status: CheckStatus,
-    pub(super) checks: Vec<Check>,
+    pub(super) checks: Vec<DoctorCheck>,
     pub(super) tested_at: String,
 }
 
@@ -216,11 +216,16 @@ pub(super) struct DoctorReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct HostReport {
     pub(super) status: CheckStatus,
-    pub(super) checks: Vec<Check>,
+    pub(super) checks: Vec<DoctorCheck>,
 }
 
 impl AgentReport {
-    pub(super) fn new(agent: &str, profile: &str, checks: Vec<Check>, tested_at: String) -> Self {
+    pub(super) fn new(
+        agent: &str,
+        profile: &str,
+        checks: Vec<DoctorCheck>,
+        tested_at: String,
+    ) -> Self {
         let status = CheckStatus::combine(checks.iter().map(|check| check.level));
         Self {
             agent: shown(agent),
@@ -233,7 +238,11 @@ impl AgentReport {
 }
 
 impl DoctorReport {
-    pub(super) fn new(configuration: &str, host: Vec<Check>, agents: Vec<AgentReport>) -> Self {
+    pub(super) fn new(
+        configuration: &str,
+        host: Vec<DoctorCheck>,
+        agents: Vec<AgentReport>,
+    ) -> Self {
         let host = HostReport {
             status: CheckStatus::combine(host.iter().map(|check| check.level)),
             checks: host,
@@ -273,10 +282,16 @@ mod tests {
                 "{levels:?}"
             );
         }
-        let agent =
-            |code| AgentReport::new("a", "echo", vec![Check::new(code, "x")], String::new());
+        let agent = |code| {
+            AgentReport::new(
+                "a",
+                "echo",
+                vec![DoctorCheck::new(code, "x")],
+                String::new(),
+            )
+        };
         let status = |host, code| {
-            DoctorReport::new("", vec![Check::new(host, "x")], vec![agent(code)]).status
+            DoctorReport::new("", vec![DoctorCheck::new(host, "x")], vec![agent(code)]).status
         };
         assert_eq!(
             status(CheckCode::TempUsable, CheckCode::CommandFound),
@@ -301,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_foreign_text_stays_a_line_of_bounded_length() {
-        let check = Check::new(CheckCode::AdapterUnclear, "a\nb\u{1b}[2Jc")
+        let check = DoctorCheck::new(CheckCode::AdapterUnclear, "a\nb\u{1b}[2Jc")
             .detail("x".repeat(5000))
             .hint(" h ");
         assert_eq!(check.message, "a b [2Jc");

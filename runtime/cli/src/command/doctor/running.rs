@@ -5,7 +5,7 @@ use std::{collections::HashMap, path::Path, time::Duration};
 use tokio::time::timeout;
 use trunkline_protocol::{HealthEntry, Severity};
 
-use super::report::{Check, CheckCode};
+use super::report::{CheckCode, DoctorCheck};
 use crate::{command::top, journal};
 
 /// Returns the health of each agent of the host, by its id. Empty if no host runs or it does not
@@ -26,11 +26,14 @@ pub(super) async fn health(
 }
 
 /// Returns the host's verdict on an agent as a check.
-pub(super) fn check(health: &HealthEntry) -> Option<Check> {
+pub(super) fn check(health: &HealthEntry) -> Option<DoctorCheck> {
     let verdict = health.verdict.as_deref()?;
     let code = match health.severity {
         None | Some(Severity::Ok | Severity::Note) => CheckCode::HostHealthy,
         Some(_) => CheckCode::HostUnhealthy,
     };
-    Some(Check::new(code, format!("in the running host: {verdict}")))
+    Some(DoctorCheck::new(
+        code,
+        format!("in the running host: {verdict}"),
+    ))
 }

@@ -9,7 +9,7 @@ use trunkline_host::config::AgentConfig;
 use trunkline_host::process::{ChildSpec, Exit, StderrTail, spawn, stop};
 use trunkline_host::protocol::Extensions;
 
-use super::report::{Check, CheckCode};
+use super::report::{CheckCode, DoctorCheck};
 use crate::command::drain_stderr;
 
 /// Session that is opened and closed.
@@ -25,19 +25,23 @@ const MAX_OUTPUT_BYTES: u64 = 1024 * 1024;
 const MAX_STDERR_BYTES: usize = 2048;
 
 /// Starts the process, opens a session, waits for `session.ready`, closes the session and stops the process.
-pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration) -> Vec<Check> {
+pub(super) async fn start(
+    agent: &AgentConfig,
+    spec: ChildSpec,
+    within: Duration,
+) -> Vec<DoctorCheck> {
     let began = Instant::now();
     let mut child = match spawn(spec).await {
         Ok(child) => child,
         Err(error) => {
-            let check = Check::new(CheckCode::StartFailed, format!("failed to {error}"));
+            let check = DoctorCheck::new(CheckCode::StartFailed, format!("failed to {error}"));
             return vec![match std::error::Error::source(&error) {
                 Some(source) => check.detail(source.to_string()),
                 None => check,
             }];
         }
     };
-    let mut checks = vec![Check::new(
+    let mut checks = vec![DoctorCheck::new(
         CheckCode::StartStarted,
         format!("after {}", millis(began)),
     )];
@@ -63,13 +67,13 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
     };
     let waited = timeout(within, ready(&mut stdout)).await;
     match waited {
-        Ok(true) => checks.push(Check::new(
+        Ok(true) => checks.push(DoctorCheck::new(
             CheckCode::StartReady,
             format!("after {}", millis(began)),
         )),
         Ok(false) => {}
         Err(_) if child.exit().is_some() => {}
-        Err(_) => checks.push(Check::new(
+        Err(_) => checks.push(DoctorCheck::new(
             CheckCode::StartQuiet,
             if offered.is_empty() {
                 "it is running; without extensions it sends nothing before its first input"
@@ -117,19 +121,19 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
     checks
 }
 
-fn judge(ended: Option<Exit>, exit: Exit, took: &str) -> Check {
+fn judge(ended: Option<Exit>, exit: Exit, took: &str) -> DoctorCheck {
     match ended {
-        Some(exit) => Check::new(
+        Some(exit) => DoctorCheck::new(
             CheckCode::StartEnded,
             format!("it ended by itself, with {exit}"),
         )
         .hint("an adapter reads its stdin until that ends [process.1]"),
-        None if exit.signal == Some(9) => Check::new(
+        None if exit.signal == Some(9) => DoctorCheck::new(
             CheckCode::StartKilled,
             format!("it had to be killed, {took} after the end of its stdin"),
         )
         .hint("an adapter ends at the end of its stdin, and at SIGTERM [process.1]"),
-        None => Check::new(
+        None => DoctorCheck::new(
             CheckCode::StartStopped,
             format!("{took} after the end of its stdin, with {exit}"),
         ),

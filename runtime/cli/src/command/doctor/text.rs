@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use anstyle::Style;
 
-use super::report::{Check, CheckStatus, DoctorReport, Level};
+use super::report::{CheckStatus, DoctorCheck, DoctorReport, Level};
 use crate::paint;
 
 /// Width of the level before a code, in columns.
@@ -67,7 +67,7 @@ fn codes(report: &DoctorReport) -> impl Iterator<Item = &str> {
         .map(|check| check.code.as_str())
 }
 
-fn checks(text: &mut String, checks: &[Check], width: usize) -> fmt::Result {
+fn checks(text: &mut String, checks: &[DoctorCheck], width: usize) -> fmt::Result {
     let dim = paint::DIM;
     let indent = LEVEL_COLUMNS + width + 4;
     for check in checks {
@@ -106,19 +106,19 @@ mod tests {
 
     fn sample() -> DoctorReport {
         let time = "2026-01-02T03:04:05Z".to_owned();
-        let host = vec![Check::new(CheckCode::TempUsable, "/tmp is writable")];
+        let host = vec![DoctorCheck::new(CheckCode::TempUsable, "/tmp is writable")];
         let good = vec![
-            Check::new(CheckCode::CommandFound, "/usr/bin/trunkline"),
-            Check::new(CheckCode::EnvGiven, "3 variables").detail("HOME, PATH, TMPDIR"),
+            DoctorCheck::new(CheckCode::CommandFound, "/usr/bin/trunkline"),
+            DoctorCheck::new(CheckCode::EnvGiven, "3 variables").detail("HOME, PATH, TMPDIR"),
         ];
         let bad = vec![
-            Check::new(
+            DoctorCheck::new(
                 CheckCode::CommandMissing,
                 "`my-adapter` is in no folder of PATH",
             )
             .detail("PATH is /usr/bin:/bin")
             .hint("install it, or name it by its full path"),
-            Check::new(
+            DoctorCheck::new(
                 CheckCode::CredentialInFile,
                 "API_KEY has its value in the configuration",
             ),

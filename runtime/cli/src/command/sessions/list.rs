@@ -34,7 +34,7 @@ const STATES: [SessionState; 4] = [
 
 /// Filter of the list.
 #[derive(Debug, Default, Args)]
-pub(super) struct Filter {
+pub(super) struct SessionFilter {
     /// Lists only sessions of this agent
     #[arg(long, value_name = "ID", add = completion::agents())]
     agent: Option<String>,
@@ -65,7 +65,7 @@ pub(super) struct Filter {
     after: Option<String>,
 }
 
-impl Filter {
+impl SessionFilter {
     /// Returns this filter, with the parts of `other` that this one lacks.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
@@ -80,8 +80,8 @@ impl Filter {
     }
 }
 
-impl From<Filter> for SessionsList {
-    fn from(filter: Filter) -> Self {
+impl From<SessionFilter> for SessionsList {
+    fn from(filter: SessionFilter) -> Self {
         Self {
             agent_id: filter.agent,
             text: filter.text,
@@ -100,7 +100,7 @@ async fn list_native(
     reader: &JournalReader,
     target: &Target,
     config: Option<&Path>,
-    filter: Filter,
+    filter: SessionFilter,
 ) -> CommandResult {
     let limit = filter.limit.unwrap_or(DEFAULT_LIMIT);
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
@@ -122,7 +122,7 @@ async fn list_native(
         return Ok(exit::OK);
     }
     let headings = ["conversation", "session", "active", "title", "directory"];
-    let mut list = table::List::new(headings, &["directory", "active", "session", "title"]);
+    let mut list = table::ListTable::new(headings, &["directory", "active", "session", "title"]);
     for session in listed {
         list.push([
             one_line(&session.native_session_id),
@@ -140,7 +140,7 @@ async fn list_native(
 pub(super) async fn list(
     reader: &JournalReader,
     config: Option<&Path>,
-    filter: Filter,
+    filter: SessionFilter,
 ) -> CommandResult {
     if filter.native {
         let mut target = Target::of_adapter(None);
@@ -161,7 +161,7 @@ pub(super) async fn list(
     if has_hosts {
         headings.insert(1, "host");
     }
-    let mut list = table::List::new(
+    let mut list = table::ListTable::new(
         headings,
         &["entries", "host", "agent", "active", "title", "state"],
     );

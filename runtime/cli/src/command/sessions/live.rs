@@ -8,7 +8,7 @@ use trunkline_client::EventBody;
 use trunkline_host::protocol::{AdapterBody, Role, SessionId, SessionState, Status};
 use trunkline_sessions::EntryPrinter;
 
-use super::{Format, JournalReader, not_removed, parse_id};
+use super::{HistoryFormat, JournalReader, not_removed, parse_id};
 use crate::{
     command::cluster,
     conversation::Conversation,
@@ -27,7 +27,7 @@ use crate::{
 /// Shows the events of a session until it ends or Ctrl-C.
 pub(super) async fn observe(reader: &JournalReader, id: &str) -> CommandResult {
     let Some(client) = journal::connect(&reader.folder).await? else {
-        return print_stored(reader, id, 1, Format::Text);
+        return print_stored(reader, id, 1, HistoryFormat::Text);
     };
     let mut interrupts = Interrupts::watch()?;
     let mode = AttachMode::Observe { after: 0 };
@@ -59,7 +59,7 @@ pub(super) async fn history(
     reader: &JournalReader,
     id: &str,
     from: u64,
-    format: Format,
+    format: HistoryFormat,
     follows: bool,
 ) -> CommandResult {
     let is_of_cluster = match find_daemon(reader) {
@@ -100,7 +100,12 @@ pub(super) async fn history(
 }
 
 /// Prints the entries on disk when no host can add new ones.
-fn print_stored(reader: &JournalReader, id: &str, from: u64, format: Format) -> CommandResult {
+fn print_stored(
+    reader: &JournalReader,
+    id: &str,
+    from: u64,
+    format: HistoryFormat,
+) -> CommandResult {
     let code = tokio::task::block_in_place(|| reader.print_history(id, from, format))?;
     anstream::eprintln!("note: no host has the journal, so nothing new comes");
     Ok(code)

@@ -15,11 +15,11 @@ use trunkline_protocol::{AgentEntry, HealthEntry, Liveness, SessionActivity, Sev
 
 use super::{
     figures::{bytes, count, flow, or_dash, time},
-    state::{ScreenMode, SessionRow, State, severity},
-    transcript::Transcript,
+    state::{ScreenMode, SessionRow, TopState, severity},
+    transcript::SessionTranscript,
 };
 use crate::{
-    command::table::List,
+    command::table::ListTable,
     terminal::{cut, one_line, shown, text_width, wrapped},
 };
 
@@ -102,7 +102,7 @@ const SESSION_COLUMNS: [TableColumn; 13] = [
 ];
 
 /// Draws the screen.
-pub(super) fn draw(state: &mut State, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw(state: &mut TopState, area: Rect, buffer: &mut Buffer) {
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let text = format!("enlarge the window to at least {} × {}", LEAST.0, LEAST.1);
         put(buffer, area, 0, &text, PLAIN);
@@ -127,7 +127,7 @@ pub(super) fn draw(state: &mut State, area: Rect, buffer: &mut Buffer) {
 }
 
 /// Prints the columns of a narrow window as tables, and the verdict on each agent.
-pub(super) fn print_tables(state: &State) -> io::Result<()> {
+pub(super) fn print_tables(state: &TopState) -> io::Result<()> {
     let mut list = table(&AGENT_COLUMNS, &["VERDICT"]);
     for agent in &state.agents {
         let verdict = agent.health.as_ref().and_then(|it| it.verdict.as_deref());
@@ -146,12 +146,12 @@ pub(super) fn print_tables(state: &State) -> io::Result<()> {
     list.print()
 }
 
-fn table<const N: usize>(columns: &[TableColumn; N], more: &[&'static str]) -> List {
+fn table<const N: usize>(columns: &[TableColumn; N], more: &[&'static str]) -> ListTable {
     let headings = narrow(columns, columns.map(|column| column.0));
     let optional = &[
         "NOISE", "STARTS", "IN/S", "OUT/S", "QUEUE", "UNREAD", "SILENT",
     ];
-    List::new(
+    ListTable::new(
         headings.chain(more.iter().copied()).collect::<Vec<_>>(),
         optional,
     )
@@ -183,7 +183,7 @@ fn body(area: Rect, from: u16) -> Rect {
     }
 }
 
-fn header(state: &State, area: Rect, buffer: &mut Buffer) {
+fn header(state: &TopState, area: Rect, buffer: &mut Buffer) {
     buffer.set_style(area, TITLE);
     let (sessions, turns) = state.totals();
     let agents = state.agents.len() as u64;
@@ -234,7 +234,7 @@ fn below(agent: &AgentEntry, detail: usize, columns: u16) -> Vec<(String, Style)
 
 /// Draws the agents, in two fifths of the area or the lines that the sessions do not need. Returns
 /// the number of used lines.
-fn agents(state: &State, area: Rect, buffer: &mut Buffer) -> u16 {
+fn agents(state: &TopState, area: Rect, buffer: &mut Buffer) -> u16 {
     head(&AGENT_COLUMNS, line(area, 0), None, buffer);
     let rows = u16::try_from(state.rows.len())
         .unwrap_or(u16::MAX)
@@ -389,7 +389,7 @@ fn life_style(life: Liveness) -> Style {
     }
 }
 
-fn sessions(state: &mut State, area: Rect, buffer: &mut Buffer) {
+fn sessions(state: &mut TopState, area: Rect, buffer: &mut Buffer) {
     let sorted_by = Some(state.sort.name());
     head(&SESSION_COLUMNS, line(area, 0), sorted_by, buffer);
     state.page = usize::from(area.height.saturating_sub(1));
@@ -506,7 +506,7 @@ fn row(
     }
 }
 
-fn footer(state: &State, area: Rect, buffer: &mut Buffer) {
+fn footer(state: &TopState, area: Rect, buffer: &mut Buffer) {
     let text = match &state.mode {
         ScreenMode::Filter => Some((
             format!("filter: {}▏  Enter applies it, Esc clears it", state.filter),
@@ -583,7 +583,7 @@ fn help(area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn draw_transcript(transcript: &mut Transcript, area: Rect, buffer: &mut Buffer) {
+fn draw_transcript(transcript: &mut SessionTranscript, area: Rect, buffer: &mut Buffer) {
     let title = format!("session {}", one_line(&transcript.id));
     put(buffer, line(area, 0), 1, &title, BOLD);
     let room = usize::from(area.width.saturating_sub(2));

@@ -2,7 +2,7 @@
 
 /// A key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum TerminalKey {
     Char(char),
     Enter,
     Escape,
@@ -17,7 +17,7 @@ pub(super) enum Key {
     Interrupt,
 }
 
-impl Key {
+impl TerminalKey {
     /// Parses the text of one key. Returns `None` for an unknown key.
     pub(super) fn parse(text: &str) -> Option<Self> {
         Some(match text {
@@ -49,17 +49,17 @@ mod tests {
     #[test]
     fn keys_are_parsed_and_unknown_ones_are_ignored() {
         for (text, key) in [
-            ("a", Some(Key::Char('a'))),
-            ("é", Some(Key::Char('é'))),
-            ("\u{1b}[A", Some(Key::Up)),
-            ("\u{1b}OB", Some(Key::Down)),
-            ("\u{1b}[5~", Some(Key::PageUp)),
-            ("\u{1b}", Some(Key::Escape)),
-            ("\u{3}", Some(Key::Interrupt)),
+            ("a", Some(TerminalKey::Char('a'))),
+            ("é", Some(TerminalKey::Char('é'))),
+            ("\u{1b}[A", Some(TerminalKey::Up)),
+            ("\u{1b}OB", Some(TerminalKey::Down)),
+            ("\u{1b}[5~", Some(TerminalKey::PageUp)),
+            ("\u{1b}", Some(TerminalKey::Escape)),
+            ("\u{3}", Some(TerminalKey::Interrupt)),
             ("\u{1b}[1;5C", None),
             ("\u{1}", None),
         ] {
-            assert_eq!(Key::parse(text), key, "{text:?}");
+            assert_eq!(TerminalKey::parse(text), key, "{text:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Terminal with the alternate screen, which is left when [`Screen`] is dropped and before the message
+//! Terminal with the alternate screen, which is left when [`AlternateScreen`] is dropped and before the message
 //! of a panic.
 
 use std::{
@@ -22,7 +22,7 @@ use ratatui_core::{
 use rustix::termios::tcgetwinsize;
 use tokio::sync::mpsc;
 
-use super::keys::Key;
+use super::keys::TerminalKey;
 use crate::terminal::{Keys, Settings};
 
 /// Alternate screen, hidden cursor, no line wrapping.
@@ -36,13 +36,13 @@ const MAX_QUEUED_KEYS: usize = 16;
 static IS_SHOWN: AtomicBool = AtomicBool::new(false);
 
 /// The terminal, whose keys are read one by one.
-pub(super) struct Screen {
+pub(super) struct AlternateScreen {
     pub(super) terminal: Terminal<TerminalBackend>,
-    keys: mpsc::Receiver<Key>,
+    keys: mpsc::Receiver<TerminalKey>,
     _settings: Settings,
 }
 
-impl Screen {
+impl AlternateScreen {
     /// Returns true if stdin and stdout are a terminal.
     pub(super) fn is_there() -> bool {
         io::stdin().is_terminal() && io::stdout().is_terminal()
@@ -68,7 +68,7 @@ impl Screen {
         };
         let read = move || {
             while let Ok(Some(text)) = reader.next() {
-                if let Some(key) = Key::parse(&text)
+                if let Some(key) = TerminalKey::parse(&text)
                     && send.blocking_send(key).is_err()
                 {
                     return;
@@ -83,12 +83,12 @@ impl Screen {
     ///
     /// # Cancel safety
     /// Loses no key.
-    pub(super) async fn key(&mut self) -> Option<Key> {
+    pub(super) async fn key(&mut self) -> Option<TerminalKey> {
         self.keys.recv().await
     }
 }
 
-impl Drop for Screen {
+impl Drop for AlternateScreen {
     fn drop(&mut self) {
         leave();
     }
@@ -248,7 +248,7 @@ mod tests {
     #[tokio::test]
     #[ignore = "it fails, on a terminal that another test has made"]
     async fn panics_on_the_second_screen() {
-        let _screen = Screen::enter().unwrap();
+        let _screen = AlternateScreen::enter().unwrap();
         panic!("as a fault would");
     }
 

@@ -4,14 +4,14 @@ use std::{cmp::Reverse, collections::HashMap};
 
 use trunkline_protocol::{AgentEntry, OpenSession, SessionActivity, Severity};
 
-use super::{keys::Key, transcript::Transcript};
+use super::{keys::TerminalKey, transcript::SessionTranscript};
 
 /// Limit of the filter, in characters.
 const FILTER: usize = 64;
 
 /// State of the screen.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct TopState {
     /// Folder of the journal, as given.
     pub(super) folder: String,
     /// Agents, the worst first.
@@ -56,7 +56,7 @@ pub(super) enum ScreenMode {
     /// A stop waits for `y`.
     Confirm(String),
     Help,
-    Transcript(Transcript),
+    Transcript(SessionTranscript),
 }
 
 /// Order of the sessions.
@@ -132,7 +132,7 @@ impl SessionRow {
     }
 }
 
-impl State {
+impl TopState {
     pub(super) fn new(folder: String) -> Self {
         Self {
             folder,
@@ -253,18 +253,20 @@ impl State {
     }
 
     /// Handles a key. Returns the action of the program.
-    pub(super) fn handle_key(&mut self, key: Key) -> Option<KeyAction> {
-        if key == Key::Interrupt {
+    pub(super) fn handle_key(&mut self, key: TerminalKey) -> Option<KeyAction> {
+        if key == TerminalKey::Interrupt {
             return Some(KeyAction::Quit);
         }
         self.note = None;
         match &mut self.mode {
             ScreenMode::List => return self.list_key(key),
             ScreenMode::Filter => match key {
-                Key::Char(char) if self.filter.chars().count() < FILTER => self.filter.push(char),
-                Key::Backspace => drop(self.filter.pop()),
-                Key::Enter => self.mode = ScreenMode::List,
-                Key::Escape => {
+                TerminalKey::Char(char) if self.filter.chars().count() < FILTER => {
+                    self.filter.push(char)
+                }
+                TerminalKey::Backspace => drop(self.filter.pop()),
+                TerminalKey::Enter => self.mode = ScreenMode::List,
+                TerminalKey::Escape => {
                     self.filter.clear();
                     self.mode = ScreenMode::List;
                 }
@@ -273,7 +275,7 @@ impl State {
             ScreenMode::Confirm(id) => {
                 let id = std::mem::take(id);
                 self.mode = ScreenMode::List;
-                if key == Key::Char('y') {
+                if key == TerminalKey::Char('y') {
                     return Some(KeyAction::Stop(id));
                 }
                 self.note = Some("nothing was stopped".to_owned());
@@ -289,24 +291,26 @@ impl State {
         None
     }
 
-    fn list_key(&mut self, key: Key) -> Option<KeyAction> {
+    fn list_key(&mut self, key: TerminalKey) -> Option<KeyAction> {
         let place = self.selected_row();
         let at = place.unwrap_or(0);
         match key {
-            Key::Char('q') => return Some(KeyAction::Quit),
-            Key::Escape if self.filter.is_empty() => {}
-            Key::Escape => self.filter.clear(),
-            Key::Char('?' | 'h') => self.mode = ScreenMode::Help,
-            Key::Char('/') => self.mode = ScreenMode::Filter,
-            Key::Char('s') => self.sort = self.sort.next(),
-            Key::Up | Key::Char('k') => self.select(at.saturating_sub(1)),
-            Key::Down | Key::Char('j') => self.select(at + 1),
-            Key::PageUp => self.select(at.saturating_sub(self.page.max(1))),
-            Key::PageDown => self.select(at + self.page.max(1)),
-            Key::Home | Key::Char('g') => self.select(0),
-            Key::End | Key::Char('G') => self.select(usize::MAX),
-            Key::Enter => return Some(KeyAction::Open(self.rows.get(place?)?.session.id.clone())),
-            Key::Char('x') => {
+            TerminalKey::Char('q') => return Some(KeyAction::Quit),
+            TerminalKey::Escape if self.filter.is_empty() => {}
+            TerminalKey::Escape => self.filter.clear(),
+            TerminalKey::Char('?' | 'h') => self.mode = ScreenMode::Help,
+            TerminalKey::Char('/') => self.mode = ScreenMode::Filter,
+            TerminalKey::Char('s') => self.sort = self.sort.next(),
+            TerminalKey::Up | TerminalKey::Char('k') => self.select(at.saturating_sub(1)),
+            TerminalKey::Down | TerminalKey::Char('j') => self.select(at + 1),
+            TerminalKey::PageUp => self.select(at.saturating_sub(self.page.max(1))),
+            TerminalKey::PageDown => self.select(at + self.page.max(1)),
+            TerminalKey::Home | TerminalKey::Char('g') => self.select(0),
+            TerminalKey::End | TerminalKey::Char('G') => self.select(usize::MAX),
+            TerminalKey::Enter => {
+                return Some(KeyAction::Open(self.rows.get(place?)?.session.id.clone()));
+            }
+            TerminalKey::Char('x') => {
                 let row = self.rows.get(place?)?;
                 if row.runs() {
                     self.mode = ScreenMode::Confirm(row.session.id.clone());
@@ -374,8 +378,8 @@ pub(super) mod tests {
         }
     }
 
-    fn state() -> State {
-        let mut state = State::new("journal".to_owned());
+    fn state() -> TopState {
+        let mut state = TopState::new("journal".to_owned());
         let sessions = vec![
             session("idle", "echo", None),
             session("short", "echo", Some(2000)),
@@ -389,7 +393,7 @@ pub(super) mod tests {
         state
     }
 
-    fn ids(state: &State) -> Vec<&str> {
+    fn ids(state: &TopState) -> Vec<&str> {
         state
             .rows
             .iter()
@@ -397,9 +401,9 @@ pub(super) mod tests {
             .collect()
     }
 
-    fn type_in(state: &mut State, text: &str) -> Option<KeyAction> {
+    fn type_in(state: &mut TopState, text: &str) -> Option<KeyAction> {
         text.chars()
-            .map(|char| state.handle_key(Key::Char(char)))
+            .map(|char| state.handle_key(TerminalKey::Char(char)))
             .last()
             .flatten()
     }
@@ -435,7 +439,7 @@ pub(super) mod tests {
     fn the_chosen_session_stays_chosen_whatever_its_place() {
         let mut state = state();
         assert_eq!(state.selected_row(), Some(0));
-        state.handle_key(Key::Down);
+        state.handle_key(TerminalKey::Down);
         let sessions = vec![
             session("short", "echo", Some(200_000)),
             session("long", "coder", Some(100_000)),
@@ -453,7 +457,7 @@ pub(super) mod tests {
         assert_eq!(state.selected_row(), Some(0), "another is in its place");
         state.update(Vec::new(), Vec::new(), Some(1000));
         assert_eq!(
-            (state.selected_row(), state.handle_key(Key::Enter)),
+            (state.selected_row(), state.handle_key(TerminalKey::Enter)),
             (None, None)
         );
         assert_eq!(type_in(&mut state, "x"), None);
@@ -472,14 +476,14 @@ pub(super) mod tests {
             type_in(&mut state, "/");
             assert_eq!(type_in(&mut state, filter), None);
             assert_eq!(ids(&state), found, "{filter}");
-            state.handle_key(Key::Enter);
+            state.handle_key(TerminalKey::Enter);
             assert!(matches!(state.mode, ScreenMode::List));
             // Esc in the list lets the filter go.
-            state.handle_key(Key::Escape);
+            state.handle_key(TerminalKey::Escape);
             assert_eq!(ids(&state).len(), 3);
         }
         type_in(&mut state, "/q");
-        state.handle_key(Key::Backspace);
+        state.handle_key(TerminalKey::Backspace);
         assert_eq!((state.filter.as_str(), ids(&state).len()), ("", 3));
         type_in(&mut state, &"x".repeat(200));
         assert_eq!(state.filter.len(), FILTER);
@@ -499,7 +503,7 @@ pub(super) mod tests {
             assert_eq!(type_in(&mut state, answer), action, "{answer}");
             assert!(matches!(state.mode, ScreenMode::List));
         }
-        state.handle_key(Key::End);
+        state.handle_key(TerminalKey::End);
         assert_eq!(
             (type_in(&mut state, "x"), state.note.as_deref()),
             (None, Some("this session has no running turn"))

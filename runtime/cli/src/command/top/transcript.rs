@@ -7,7 +7,7 @@ use trunkline_journal::ReadBatch;
 use trunkline_protocol::SessionId;
 use trunkline_sessions::{Archive, ConversationWriter};
 
-use super::keys::Key;
+use super::keys::TerminalKey;
 
 /// Limit of entries when it is opened, the last ones.
 const ENTRIES: u64 = 2000;
@@ -20,7 +20,7 @@ const READ: usize = 1024 * 1024;
 
 /// Text of one session, and its visible part.
 #[derive(Debug)]
-pub(super) struct Transcript {
+pub(super) struct SessionTranscript {
     pub(super) id: String,
     text: String,
     /// Lines below the view. 0 follows the end.
@@ -105,7 +105,7 @@ impl TranscriptReader {
     }
 }
 
-impl Transcript {
+impl SessionTranscript {
     pub(super) fn new(id: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -139,16 +139,16 @@ impl Transcript {
     }
 
     /// Handles a key. Returns false if the key closes the transcript.
-    pub(super) fn handle_key(&mut self, key: Key) -> bool {
+    pub(super) fn handle_key(&mut self, key: TerminalKey) -> bool {
         let page = self.page.saturating_sub(1).max(1);
         let below = match key {
-            Key::Escape | Key::Enter | Key::Char('q') => return false,
-            Key::Up | Key::Char('k') => self.below + 1,
-            Key::Down | Key::Char('j') => self.below.saturating_sub(1),
-            Key::PageUp => self.below + page,
-            Key::PageDown | Key::Char(' ') => self.below.saturating_sub(page),
-            Key::Home | Key::Char('g') => usize::MAX,
-            Key::End | Key::Char('G') => 0,
+            TerminalKey::Escape | TerminalKey::Enter | TerminalKey::Char('q') => return false,
+            TerminalKey::Up | TerminalKey::Char('k') => self.below + 1,
+            TerminalKey::Down | TerminalKey::Char('j') => self.below.saturating_sub(1),
+            TerminalKey::PageUp => self.below + page,
+            TerminalKey::PageDown | TerminalKey::Char(' ') => self.below.saturating_sub(page),
+            TerminalKey::Home | TerminalKey::Char('g') => usize::MAX,
+            TerminalKey::End | TerminalKey::Char('G') => 0,
             _ => self.below,
         };
         self.below = below.min(self.lines.saturating_sub(self.page));
@@ -162,27 +162,27 @@ mod tests {
 
     #[test]
     fn keys_leaf_through_it_and_the_end_is_followed() {
-        let mut transcript = Transcript::new("s");
+        let mut transcript = SessionTranscript::new("s");
         (transcript.lines, transcript.page) = (100, 20);
         for (key, below) in [
-            (Key::Up, 1),
-            (Key::PageUp, 20),
-            (Key::PageDown, 1),
-            (Key::Home, 80),
-            (Key::PageUp, 80),
-            (Key::Down, 79),
-            (Key::End, 0),
-            (Key::Down, 0),
+            (TerminalKey::Up, 1),
+            (TerminalKey::PageUp, 20),
+            (TerminalKey::PageDown, 1),
+            (TerminalKey::Home, 80),
+            (TerminalKey::PageUp, 80),
+            (TerminalKey::Down, 79),
+            (TerminalKey::End, 0),
+            (TerminalKey::Down, 0),
         ] {
             assert!(transcript.handle_key(key));
             assert_eq!(transcript.below, below, "{key:?}");
         }
-        assert!(!transcript.handle_key(Key::Escape));
+        assert!(!transcript.handle_key(TerminalKey::Escape));
     }
 
     #[test]
     fn its_text_is_bounded() {
-        let mut transcript = Transcript::new("s");
+        let mut transcript = SessionTranscript::new("s");
         for _ in 0..40 {
             transcript.append(&"é".repeat(20_000));
         }

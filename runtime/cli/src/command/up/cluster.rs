@@ -10,7 +10,7 @@ use crate::error::CliError;
 /// Options of a cluster of daemons over NATS.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
-pub(super) struct Cluster {
+pub(super) struct ClusterArgs {
     /// Joins the daemons at a NATS server with JetStream, which share their sessions: when one ends,
     /// the others continue its sessions. Commas separate servers; tls:// encrypts
     #[arg(long, value_name = "nats://HOST:PORT")]
@@ -51,7 +51,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-impl Cluster {
+impl ClusterArgs {
     /// Returns true if the daemon must join a cluster.
     ///
     /// # Errors
@@ -68,10 +68,10 @@ impl Cluster {
 }
 
 #[cfg(feature = "cluster")]
-pub(super) use joined::Joined;
+pub(super) use joined::ClusterMember;
 
 #[cfg(not(feature = "cluster"))]
-pub(super) use absent::Joined;
+pub(super) use absent::ClusterMember;
 
 #[cfg(feature = "cluster")]
 mod joined {
@@ -91,12 +91,12 @@ mod joined {
     use trunkline_journal::{OpenError, Options as JournalOptions};
     use trunkline_sessions::Sessions;
 
-    use super::Cluster;
+    use super::ClusterArgs;
     use crate::{error::CliError, journal, reload::Reload};
 
     /// Membership of this daemon in a cluster.
     #[derive(Debug)]
-    pub(crate) struct Joined {
+    pub(crate) struct ClusterMember {
         node: Node,
     }
 
@@ -107,13 +107,13 @@ mod joined {
         name.split('.').next().unwrap_or_default().to_owned()
     }
 
-    impl Joined {
+    impl ClusterMember {
         /// Joins the cluster. Each renewal of the lease extends the deadline.
         ///
         /// # Errors
         /// The cluster is not reached, or refuses this host.
         pub(in super::super) async fn join(
-            cluster: &Cluster,
+            cluster: &ClusterArgs,
             host: &Host,
             reload: &Reload,
             deadline: Deadline,
@@ -247,16 +247,16 @@ mod absent {
     use trunkline_journal::{OpenError, Options};
     use trunkline_sessions::Sessions;
 
-    use super::Cluster;
+    use super::ClusterArgs;
     use crate::{error::CliError, reload::Reload};
 
     /// Uninhabited, because this program was built without clusters.
     #[derive(Debug)]
-    pub(crate) enum Joined {}
+    pub(crate) enum ClusterMember {}
 
-    impl Joined {
+    impl ClusterMember {
         pub(in super::super) async fn join(
-            cluster: &Cluster,
+            cluster: &ClusterArgs,
             _: &Host,
             _: &Reload,
             _: Deadline,

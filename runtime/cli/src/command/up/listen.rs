@@ -14,7 +14,7 @@ use crate::error::CliError;
 
 /// Listener for other machines.
 #[derive(Debug, Args)]
-pub(super) struct Listen {
+pub(super) struct ListenArgs {
     /// Also listens for other machines on this address and port; needs TLS or --insecure
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::option_value::parse_address)]
     listen: Option<SocketAddr>,
@@ -42,7 +42,7 @@ pub(super) struct Listen {
     insecure: bool,
 }
 
-impl Listen {
+impl ListenArgs {
     /// Returns the file of the private key, which must be hidden from agents.
     pub(super) fn key(&self) -> Option<&Path> {
         self.tls_key.as_deref()

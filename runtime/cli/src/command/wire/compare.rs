@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::script::{Message, kind, session};
+use super::script::{JsonMessage, kind, session};
 
 /// Ids that an adapter creates: compared by their order.
 pub(super) const OWN_IDS: [&str; 2] = ["request_id", "tool_call_id"];
@@ -35,7 +35,11 @@ pub(super) struct MessageDifferences {
 
 /// Compares messages by session, in order, with consecutive texts joined. If the log has no end,
 /// later messages are not differences.
-pub(super) fn compare(then: &[Message], now: &[Message], has_end: bool) -> MessageDifferences {
+pub(super) fn compare(
+    then: &[JsonMessage],
+    now: &[JsonMessage],
+    has_end: bool,
+) -> MessageDifferences {
     let then = by_session(then);
     let now = by_session(now);
     let mut differences = MessageDifferences::default();
@@ -90,8 +94,8 @@ pub(super) fn compare(then: &[Message], now: &[Message], has_end: bool) -> Messa
 }
 
 /// Returns true if the last text of a log is the beginning of the replayed text.
-fn is_beginning(then: &Message, now: &Message) -> bool {
-    let content = |message: &Message| {
+fn is_beginning(then: &JsonMessage, now: &JsonMessage) -> bool {
+    let content = |message: &JsonMessage| {
         message
             .get("content")
             .and_then(Value::as_str)
@@ -104,8 +108,8 @@ fn is_beginning(then: &Message, now: &Message) -> bool {
 }
 
 /// Groups messages by session, without members that differ in each run.
-fn by_session(messages: &[Message]) -> BTreeMap<String, Vec<Message>> {
-    let mut sessions = BTreeMap::<String, Vec<Message>>::new();
+fn by_session(messages: &[JsonMessage]) -> BTreeMap<String, Vec<JsonMessage>> {
+    let mut sessions = BTreeMap::<String, Vec<JsonMessage>>::new();
     let mut ids = BTreeMap::<(String, &str), Vec<String>>::new();
     for message in messages
         .iter()
@@ -145,8 +149,8 @@ fn by_session(messages: &[Message]) -> BTreeMap<String, Vec<Message>> {
 }
 
 /// Returns true if both are outputs that differ only in their text.
-fn joins(one: &Message, other: &Message) -> bool {
-    let rest = |message: &Message| {
+fn joins(one: &JsonMessage, other: &JsonMessage) -> bool {
+    let rest = |message: &JsonMessage| {
         let mut rest = message.clone();
         rest.remove("content");
         rest
@@ -160,7 +164,7 @@ fn joins(one: &Message, other: &Message) -> bool {
 mod tests {
     use super::*;
 
-    fn messages(values: &[Value]) -> Vec<Message> {
+    fn messages(values: &[Value]) -> Vec<JsonMessage> {
         values
             .iter()
             .map(|value| value.as_object().unwrap().clone())

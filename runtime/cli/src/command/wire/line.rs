@@ -35,11 +35,11 @@ const OTHER_MEMBERS: [&str; 2] = ["type", "session_id"];
 
 /// Formatter of records.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct RecordFormatter {
     began: Option<SystemTime>,
 }
 
-impl Lines {
+impl RecordFormatter {
     /// Returns the time of a record, as RFC 3339 with milliseconds. `None` before the first header.
     pub(super) fn time(&mut self, record: &Record) -> Option<String> {
         if let RecordEvent::Header(header) = &record.event {
@@ -237,7 +237,7 @@ mod tests {
 "#;
 
     fn printed() -> String {
-        let mut lines = Lines::default();
+        let mut lines = RecordFormatter::default();
         let records = LOG.lines().filter(|line| !line.is_empty());
         records
             .map(|line| lines.line(&serde_json::from_str(line).unwrap()) + "\n")

@@ -17,7 +17,7 @@ use trunkline_host::{
 
 use super::{
     compare::{OWN_IDS, compare},
-    script::{Message, ReplayScript, ReplayStep, kind, session},
+    script::{JsonMessage, ReplayScript, ReplayStep, kind, session},
 };
 use crate::{
     command::drain_stderr,
@@ -41,7 +41,7 @@ const MAX_STDERR_BYTES: usize = 4096;
 Examples:
   trunkline run --adapter 'python3 my_adapter.py' --wire-log wire.log 'hello'
   trunkline dev wire replay wire.log -- python3 my_adapter.py")]
-pub(super) struct Replay {
+pub(super) struct ReplayArgs {
     /// Wire log
     file: PathBuf,
 
@@ -62,7 +62,7 @@ pub(super) struct Replay {
     command: Vec<String>,
 }
 
-impl Replay {
+impl ReplayArgs {
     pub(super) async fn run(self) -> CommandResult {
         let script = ReplayScript::read(&self.file, self.process, self.partial)?;
         let (program, args) = self
@@ -94,8 +94,8 @@ impl Replay {
 
 fn report(
     script: &ReplayScript,
-    then: &[Message],
-    now: &[Message],
+    then: &[JsonMessage],
+    now: &[JsonMessage],
     ended: &str,
     stderr: &str,
 ) -> CommandResult {
@@ -135,7 +135,7 @@ struct AdapterDialogue {
     stdout: Option<ChildStdout>,
     lines: Lines,
     /// All messages of the adapter.
-    said: Vec<Message>,
+    said: Vec<JsonMessage>,
     counts: BTreeMap<String, usize>,
     /// Number of bytes of the adapter's output.
     bytes: usize,
@@ -157,7 +157,7 @@ impl AdapterDialogue {
 
     /// Sends the host's messages, in step with the answers. Returns the logged messages of the
     /// adapter.
-    async fn play(&mut self, steps: &[ReplayStep]) -> Vec<Message> {
+    async fn play(&mut self, steps: &[ReplayStep]) -> Vec<JsonMessage> {
         let mut then = Vec::new();
         let mut counts = BTreeMap::<String, usize>::new();
         for step in steps {
@@ -235,7 +235,7 @@ impl AdapterDialogue {
         let said = &mut self.said;
         let counts = &mut self.counts;
         let mut take = |line: &[u8]| {
-            if let Ok(message) = serde_json::from_slice::<Message>(line) {
+            if let Ok(message) = serde_json::from_slice::<JsonMessage>(line) {
                 *counts.entry(session(&message).to_owned()).or_default() += 1;
                 said.push(message);
             }
@@ -251,10 +251,14 @@ impl AdapterDialogue {
 }
 
 /// Returns the host's message with the id that the adapter uses for the same request in this run.
-fn with_own_id(message: &Message, then: &[Message], now: &[Message]) -> Option<Vec<u8>> {
+fn with_own_id(
+    message: &JsonMessage,
+    then: &[JsonMessage],
+    now: &[JsonMessage],
+) -> Option<Vec<u8>> {
     let name = OWN_IDS[0];
     let id = message.get(name)?;
-    let is_asked = |asked: &&Message| {
+    let is_asked = |asked: &&JsonMessage| {
         kind(asked).ends_with(".request")
             && session(asked) == session(message)
             && asked.contains_key(name)

@@ -14,7 +14,7 @@ use super::show::{USE_WIRE_LOG, open};
 use crate::error::CliError;
 
 /// A JSON message.
-pub(super) type Message = Map<String, Value>;
+pub(super) type JsonMessage = Map<String, Value>;
 
 /// One run of an adapter.
 #[derive(Debug, Default)]
@@ -29,8 +29,8 @@ pub(super) struct ReplayScript {
 /// A logged message, in order.
 #[derive(Debug)]
 pub(super) enum ReplayStep {
-    Host { line: Vec<u8>, message: Message },
-    Adapter(Message),
+    Host { line: Vec<u8>, message: JsonMessage },
+    Adapter(JsonMessage),
     StdinClosed,
 }
 
@@ -57,7 +57,7 @@ impl MissingParts {
         self.sessions.insert(session.to_owned());
     }
 
-    fn follow(&mut self, message: &Message, is_host: bool) {
+    fn follow(&mut self, message: &JsonMessage, is_host: bool) {
         let session = session(message);
         match (is_host, kind(message)) {
             _ if session.is_empty() => {}
@@ -78,7 +78,7 @@ impl MissingParts {
         }
     }
 
-    fn is_left_out(&self, message: &Message) -> bool {
+    fn is_left_out(&self, message: &JsonMessage) -> bool {
         match session(message) {
             // A message without a session may answer a missing one.
             "" => self.has_gap,
@@ -88,7 +88,7 @@ impl MissingParts {
 }
 
 /// Returns the session that a message names, or an empty text.
-pub(super) fn session(message: &Message) -> &str {
+pub(super) fn session(message: &JsonMessage) -> &str {
     message
         .get("session_id")
         .and_then(Value::as_str)
@@ -96,7 +96,7 @@ pub(super) fn session(message: &Message) -> &str {
 }
 
 /// Returns the type of a message, or an empty text.
-pub(super) fn kind(message: &Message) -> &str {
+pub(super) fn kind(message: &JsonMessage) -> &str {
     message
         .get("type")
         .and_then(Value::as_str)
@@ -164,7 +164,7 @@ impl ReplayScript {
                 }
                 (RecordEvent::Host { text }, Some((script, missing))) => {
                     let line = text.bytes();
-                    let message: Message = serde_json::from_slice(&line).unwrap_or_default();
+                    let message: JsonMessage = serde_json::from_slice(&line).unwrap_or_default();
                     missing.follow(&message, true);
                     script.steps.push(ReplayStep::Host { line, message });
                 }

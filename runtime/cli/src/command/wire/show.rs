@@ -14,7 +14,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use trunkline_host::wirelog::{Entry, Reader, Record, RecordEvent, Text, not_understood};
 
-use super::line::Lines;
+use super::line::RecordFormatter;
 use crate::{
     error::{CliError, CommandResult, without_error_numbers},
     exit, paint,
@@ -33,7 +33,7 @@ pub(super) const USE_WIRE_LOG: &str = "use a file written by --wire-log FILE";
 /// wraps, ⇐ from that agent, · an event of the process. A line that is not a message is shown with
 /// the reason, and so is an unreadable line of the log, such as the last one of a killed host.
 #[derive(Debug, Args)]
-pub(super) struct Show {
+pub(super) struct ShowArgs {
     /// Wire log
     file: PathBuf,
 
@@ -51,11 +51,11 @@ pub(super) struct Show {
     json: bool,
 }
 
-impl Show {
+impl ShowArgs {
     pub(super) fn run(&self) -> CommandResult {
-        let mut printer = Printer {
+        let mut printer = RecordPrinter {
             show: self,
-            lines: Lines::default(),
+            lines: RecordFormatter::default(),
             out: anstream::stdout().lock(),
             records: 0,
             unreadable: 0,
@@ -106,15 +106,15 @@ pub(super) fn open(path: &Path) -> Result<File, CliError> {
     Ok(file)
 }
 
-struct Printer<'a, W> {
-    show: &'a Show,
-    lines: Lines,
+struct RecordPrinter<'a, W> {
+    show: &'a ShowArgs,
+    lines: RecordFormatter,
     out: W,
     records: u64,
     unreadable: u64,
 }
 
-impl<W: Write> Printer<'_, W> {
+impl<W: Write> RecordPrinter<'_, W> {
     /// Returns the result of the command, after the whole log.
     fn end(mut self) -> CommandResult {
         self.out.flush()?;

@@ -4,12 +4,12 @@ use trunkline_protocol::OpenSession;
 
 use super::*;
 use crate::command::top::{
-    keys::Key,
+    keys::TerminalKey,
     state::tests::{agent, session},
 };
 
 /// What a window of this size shows.
-fn window(state: &mut State, columns: u16, rows: u16) -> String {
+fn window(state: &mut TopState, columns: u16, rows: u16) -> String {
     let area = Rect::new(0, 0, columns, rows);
     let mut buffer = Buffer::empty(area);
     draw(state, area, &mut buffer);
@@ -22,8 +22,8 @@ fn window(state: &mut State, columns: u16, rows: u16) -> String {
 }
 
 /// Two agents, one of which floods its stdout with noise, and a dozen sessions.
-fn sample() -> State {
-    let mut state = State::new("/srv/agents/journal".to_owned());
+fn sample() -> TopState {
+    let mut state = TopState::new("/srv/agents/journal".to_owned());
     let mut coder = agent("coder", Severity::Ok, "fine: 3 turns run");
     let health = coder.health.as_mut().unwrap();
     health.pid = Some(4242);
@@ -89,9 +89,9 @@ fn sample() -> State {
     state
 }
 
-fn typed(state: &mut State, text: &str) {
+fn typed(state: &mut TopState, text: &str) {
     for char in text.chars() {
-        state.handle_key(Key::Char(char));
+        state.handle_key(TerminalKey::Char(char));
     }
 }
 
@@ -116,7 +116,7 @@ fn help_lies_over_the_lists() {
 fn a_filter_a_question_and_a_lost_host_are_said_in_the_last_line() {
     let mut state = sample();
     typed(&mut state, "/log");
-    let lines = |state: &mut State| {
+    let lines = |state: &mut TopState| {
         window(state, 80, 24)
             .lines()
             .map(str::to_owned)
@@ -129,7 +129,7 @@ fn a_filter_a_question_and_a_lost_host_are_said_in_the_last_line() {
         "{seen:#?}"
     );
     assert!(!seen.iter().any(|line| line.contains("s-2")), "{seen:#?}");
-    state.handle_key(Key::Enter);
+    state.handle_key(TerminalKey::Enter);
     assert!(
         lines(&mut state)[23].contains("/ filter: log  "),
         "{}",
@@ -151,7 +151,7 @@ fn a_filter_a_question_and_a_lost_host_are_said_in_the_last_line() {
 #[test]
 fn a_transcript_follows_its_end_and_is_leafed_through() {
     let mut state = sample();
-    let mut transcript = Transcript::new("s-1");
+    let mut transcript = SessionTranscript::new("s-1");
     let text: String = (0..100).map(|number| format!("line {number}\n")).collect();
     transcript.append(&format!(
         "> Delete the old logs\n\n{text}{}\n",
@@ -170,7 +170,7 @@ fn a_transcript_follows_its_end_and_is_leafed_through() {
         seen.contains("> Delete the old logs") && seen.contains("lines below"),
         "{seen}"
     );
-    state.handle_key(Key::Escape);
+    state.handle_key(TerminalKey::Escape);
     assert!(matches!(state.mode, ScreenMode::List));
 }
 
@@ -183,7 +183,7 @@ fn no_window_is_too_small_or_too_large() {
                 match mode {
                     0 => {}
                     1 => typed(&mut state, "?"),
-                    2 => state.mode = ScreenMode::Transcript(Transcript::new("s")),
+                    2 => state.mode = ScreenMode::Transcript(SessionTranscript::new("s")),
                     _ => state.update(Vec::new(), Vec::new(), None),
                 }
                 let seen = window(&mut state, columns, rows);
@@ -195,18 +195,18 @@ fn no_window_is_too_small_or_too_large() {
 
 #[test]
 fn the_chosen_row_stays_in_view() {
-    let mut state = State::new("journal".to_owned());
+    let mut state = TopState::new("journal".to_owned());
     let sessions = (0..500)
         .map(|number| session(&format!("s-{number:03}"), "a", None))
         .collect();
     state.update(Vec::new(), sessions, None);
     window(&mut state, 80, 24);
     for (key, shown) in [
-        (Key::End, "s-499"),
-        (Key::Up, "s-498"),
-        (Key::PageUp, "s-"),
-        (Key::Home, "s-000"),
-        (Key::PageDown, "s-0"),
+        (TerminalKey::End, "s-499"),
+        (TerminalKey::Up, "s-498"),
+        (TerminalKey::PageUp, "s-"),
+        (TerminalKey::Home, "s-000"),
+        (TerminalKey::PageDown, "s-0"),
     ] {
         state.handle_key(key);
         let seen = window(&mut state, 80, 24);
