@@ -1,10 +1,10 @@
 //! The commands.
 
-use std::{future::Future, io::Write, path::Path, process::ExitCode};
+use std::{fmt::Display, future::Future, io::Write, path::Path, process::ExitCode};
 
 use anyhow::anyhow;
 use clap::Subcommand;
-use serde_json::Value;
+use serde::Serialize;
 use tokio::{runtime::Builder, task::JoinHandle};
 use trunkline_host::process::{Child, StderrDrain, StderrTail};
 
@@ -109,27 +109,27 @@ impl CliCommand {
         let code = match self {
             // It builds its own runtimes and owns stdout.
             Self::Adapter(command) => return command.run(config),
-            Self::Run(command) => on_runtime(command.run(config))?,
-            Self::Chat(command) => on_runtime(command.run(config))?,
-            Self::Serve(command) => on_runtime(command.run(config))?,
-            Self::Acp(command) => on_runtime(command.run(config))?,
-            Self::Up(command) => on_runtime(command.run(config))?,
-            Self::Down(command) => on_runtime(command.run())?,
-            Self::Open(command) => on_runtime(command.run())?,
-            Self::Daemon(command) => on_runtime(command.run(config))?,
-            Self::Token(command) => command.run()?,
-            Self::Demo(command) => on_runtime(command.run(config))?,
-            Self::Top(command) => on_runtime(command.run(config))?,
-            Self::Doctor(command) => on_runtime(command.run(config))?,
-            Self::Agents(command) => on_runtime(command.run(config))?,
-            Self::Config(command) => command.run(config)?,
-            Self::Sessions(command) => on_runtime(command.run(config))?,
-            Self::Dev(command) => command.run()?,
-            Self::Version(command) => command.run()?,
-            Self::Completions(command) => command.run()?,
-            Self::Man(command) => command.run()?,
+            Self::Run(command) => on_runtime(command.run(config)),
+            Self::Chat(command) => on_runtime(command.run(config)),
+            Self::Serve(command) => on_runtime(command.run(config)),
+            Self::Acp(command) => on_runtime(command.run(config)),
+            Self::Up(command) => on_runtime(command.run(config)),
+            Self::Down(command) => on_runtime(command.run()),
+            Self::Open(command) => on_runtime(command.run()),
+            Self::Daemon(command) => on_runtime(command.run(config)),
+            Self::Token(command) => command.run(),
+            Self::Demo(command) => on_runtime(command.run(config)),
+            Self::Top(command) => on_runtime(command.run(config)),
+            Self::Doctor(command) => on_runtime(command.run(config)),
+            Self::Agents(command) => on_runtime(command.run(config)),
+            Self::Config(command) => command.run(config),
+            Self::Sessions(command) => on_runtime(command.run(config)),
+            Self::Dev(command) => command.run(),
+            Self::Version(command) => command.run(),
+            Self::Completions(command) => command.run(),
+            Self::Man(command) => command.run(),
         };
-        Ok(ExitCode::from(code))
+        Ok(ExitCode::from(code?))
     }
 
     /// Returns true for commands that serve others, and so may send traces.
@@ -169,7 +169,17 @@ fn drain_stderr(child: &mut Child, tail: &StderrTail) -> Option<JoinHandle<()>> 
 }
 
 /// Prints a value as one line of JSON.
-fn print_json(value: &Value) -> CommandResult {
-    writeln!(anstream::stdout().lock(), "{value}")?;
+fn print_json(value: &impl Serialize) -> CommandResult {
+    print_line(serde_json::to_string(value).map_err(CliError::failed)?)
+}
+
+/// Prints one line.
+fn print_line(line: impl Display) -> CommandResult {
+    print_text(format_args!("{line}\n"))
+}
+
+/// Prints a text as it is.
+fn print_text(text: impl Display) -> CommandResult {
+    write!(anstream::stdout().lock(), "{text}")?;
     Ok(exit::OK)
 }

@@ -34,8 +34,8 @@ use crate::{
 /// Timeout for a daemon that another `trunkline acp` starts at the same time to listen.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Timeout for a supervisor to start its daemon, when an editor opens. When its daemon died under an editor, the
-/// attempts to reconnect have a timeout of their own.
+/// Timeout for a supervisor to start its daemon, when an editor opens. When its daemon died under
+/// an editor, the attempts to reconnect have a timeout of their own.
 const SUPERVISOR_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Interval of attempts to connect.
@@ -394,12 +394,11 @@ fn start(daemon: &EditorDaemon) -> io::Result<()> {
     if !ready.is_empty() {
         return Ok(());
     }
-    let said = fs::read(&log).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said[..said.len().min(MAX_QUOTE_BYTES)])
-        .trim()
-        .to_owned();
+    let output = fs::read(&log).unwrap_or_default();
+    let output = String::from_utf8_lossy(&output[..output.len().min(MAX_QUOTE_BYTES)]);
     Err(io::Error::other(format!(
-        "the daemon did not start: {said}"
+        "the daemon did not start: {}",
+        output.trim()
     )))
 }
 

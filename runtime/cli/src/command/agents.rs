@@ -1,18 +1,18 @@
 //! `trunkline agents`: lists the configured agents, and groups the commands about agents.
 
-use std::{io::Write, path::Path};
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 use trunkline_host::AgentStatus;
 
 use super::{
-    login::LoginArgs, print_json, profiles::ProfilesArgs, skills::SkillsArgs, table::ListTable,
-    usage::UsageArgs,
+    login::LoginArgs, print_json, print_line, profiles::ProfilesArgs, skills::SkillsArgs,
+    table::ListTable, usage::UsageArgs,
 };
 use crate::{
     error::CommandResult,
-    exit, paint,
+    paint,
     target::{self, command_line},
 };
 
@@ -131,10 +131,8 @@ impl AgentList {
         }
         list.print()?;
         let dim = paint::DIM;
-        writeln!(
-            anstream::stdout(),
+        print_line(format_args!(
             "{dim}* default agent · configuration: {source}{dim:#}"
-        )?;
-        Ok(exit::OK)
+        ))
     }
 }

@@ -211,8 +211,8 @@ pub(super) async fn attach(
 }
 
 /// Runs the conversation until the user leaves. The greeting has details of the session, or the
-/// agent's command if they are empty, and notes. `again` is the command that returns to the session,
-/// without its id.
+/// agent's command if they are empty, and notes. `again` is the command that returns to the
+/// session, without its id.
 async fn talk(
     mut open: OpenSession,
     screen: Screen,

@@ -1,6 +1,6 @@
 //! `trunkline daemon status` and `trunkline daemon drain`.
 
-use std::{io::Write, time::Duration};
+use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
@@ -8,11 +8,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use trunkline_gateway::Method;
 
-use super::{print_json, table::ListTable};
+use super::{print_json, print_line, table::ListTable};
 use crate::{
     daemon::{Folder, State},
     error::{CliError, CommandResult},
-    exit,
     terminal::one_line,
 };
 
@@ -69,13 +68,10 @@ impl StatusArgs {
         }
         if hosts.is_empty() {
             let running = folder.running()?;
-            writeln!(
-                anstream::stdout(),
+            return print_line(format_args!(
                 "the daemon runs at {} (process {}); it belongs to no cluster",
-                running.http,
-                running.pid
-            )?;
-            return Ok(exit::OK);
+                running.http, running.pid
+            ));
         }
         let headings = [
             "host", "state", "sessions", "agents", "storage", "labels", "heard",
@@ -107,8 +103,7 @@ impl StatusArgs {
             ];
             list.push(row.map(|cell| one_line(&cell)));
         }
-        list.print()?;
-        Ok(exit::OK)
+        list.print()
     }
 }
 
@@ -131,11 +126,10 @@ impl DrainArgs {
             let left = host.map_or(0, |host| host["sessions"].as_u64().unwrap_or_default());
             let has_begun = host.is_none_or(|host| host["state"] != "up");
             if has_begun && left == 0 {
-                writeln!(anstream::stdout(), "the host has no sessions left")?;
-                return Ok(exit::OK);
+                return print_line("the host has no sessions left");
             }
             if told.replace(left) != Some(left) {
-                writeln!(anstream::stderr(), "remaining sessions: {left}")?;
+                anstream::eprintln!("remaining sessions: {left}");
             }
             if Instant::now() >= until {
                 return Err(CliError::failed(anyhow!("the host still has sessions: {left}"))

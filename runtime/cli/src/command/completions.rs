@@ -17,7 +17,8 @@ const ZSH_AUTOLOAD: &[u8] =
 
 /// Prints the completion script for a shell
 ///
-/// The script runs `trunkline` for each completion, so it also completes agents and the ids of sessions.
+/// The script runs `trunkline` for each completion, so it also completes agents and the ids of
+/// sessions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read, Write},
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -11,6 +11,7 @@ use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use trunkline_host::{config, redact};
 
+use super::{print_json, print_line, print_text};
 use crate::{
     error::{CliError, CommandResult},
     exit, paint,
@@ -57,8 +58,8 @@ enum ConfigAction {
 
 /// Checks a configuration and reports keys without effect; exit code 2 means that it is invalid
 ///
-/// Includes the keys of built-in adapters. Programs, folders and variables are checked by `trunkline
-/// doctor`.
+/// Includes the keys of built-in adapters. Programs, folders and variables are checked by
+/// `trunkline doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -127,7 +128,7 @@ impl CheckArgs {
                 },
                 "notices": config.notices.iter().map(|notice| redact::message(notice)).collect::<Vec<_>>(),
             });
-            return super::print_json(&facts);
+            return print_json(&facts);
         }
         let config = target::config(file)?;
         let names = target::agent_names(&config);
@@ -135,14 +136,12 @@ impl CheckArgs {
             .first_choice()
             .map(|agent| agent.id.as_str())
             .unwrap_or_default();
-        writeln!(
-            anstream::stdout().lock(),
+        print_line(format_args!(
             "{}: {} agent{}: {names}; the default is {first}",
             config.source,
             config.agents.len(),
             if config.agents.len() == 1 { "" } else { "s" },
-        )?;
-        Ok(exit::OK)
+        ))
     }
 }
 
@@ -168,7 +167,7 @@ impl ImportArgs {
                 ))
             })?;
         match &self.output {
-            None => anstream::stdout().lock().write_all(text.as_bytes())?,
+            None => drop(print_text(text)?),
             Some(path) => write(path, &text, self.force)?,
         }
         let dim = paint::DIM;

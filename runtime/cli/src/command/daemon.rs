@@ -3,12 +3,12 @@
 mod pair;
 
 use std::{
-    io::Write,
     path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
 
+use anstream::eprintln;
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use tokio::time::{Instant, sleep};
@@ -17,6 +17,7 @@ use trunkline_gateway::Method;
 use super::{
     cluster::{DrainArgs, StatusArgs},
     connect::ConnectArgs,
+    print_line,
 };
 use crate::{
     daemon::{
@@ -53,11 +54,10 @@ impl DownArgs {
         let folder = self.state.folder()?;
         let ends = folder.running().ok().map(|running| running.pid);
         if folder.is_down() && DaemonLaunch::note_end(&folder, DaemonEnd::Down)? {
-            writeln!(
-                anstream::stderr(),
+            eprintln!(
                 "no daemon was running in {}; a running `trunkline acp` does not start it",
                 folder.0.display()
-            )?;
+            );
             return Ok(exit::OK);
         }
         folder.ask(Method::POST, "/v1/stop").await?;
@@ -66,10 +66,7 @@ impl DownArgs {
             match folder.running() {
                 Err(_) if folder.is_down() => break,
                 Ok(running) if ends.is_some_and(|pid| pid != running.pid) => {
-                    writeln!(
-                        anstream::stderr(),
-                        "the daemon has ended, and another one was started"
-                    )?;
+                    eprintln!("the daemon has ended, and another one was started");
                     return Ok(exit::OK);
                 }
                 _ => {}
@@ -82,8 +79,7 @@ impl DownArgs {
             }
             sleep(CHECK_INTERVAL).await;
         }
-        writeln!(anstream::stdout(), "the daemon has ended")?;
-        Ok(exit::OK)
+        print_line("the daemon has ended")
     }
 }
 
@@ -140,12 +136,7 @@ struct ReloadArgs {
 impl ReloadArgs {
     async fn run(self) -> CommandResult {
         let told = self.state.folder()?.ask(Method::POST, "/v1/reload").await?;
-        writeln!(
-            anstream::stdout(),
-            "{}",
-            told["reloaded"].as_str().unwrap_or_default()
-        )?;
-        Ok(exit::OK)
+        print_line(told["reloaded"].as_str().unwrap_or_default())
     }
 }
 
@@ -185,18 +176,15 @@ impl OpenArgs {
         let code = told["code"].as_str().unwrap_or_default();
         let path = folder.0.join("open.html");
         write_private(&path, page(&running.http, code).as_bytes())?;
-        let mut out = anstream::stdout();
         if !self.print && browse(&path) {
-            writeln!(out, "opened {} in a browser", running.http)?;
-            return Ok(exit::OK);
+            return print_line(format_args!("opened {} in a browser", running.http));
         }
-        writeln!(out, "{}", path.display())?;
+        print_line(path.display())?;
         if !self.print {
-            writeln!(
-                anstream::stderr(),
+            eprintln!(
                 "no browser found: open that file within a minute, or run `trunkline open --pair` for {}",
                 running.http
-            )?;
+            );
         }
         Ok(exit::OK)
     }

@@ -1,7 +1,7 @@
 //! `trunkline demo`: a thousand sessions over one pipe.
 
 use std::{
-    io::{IsTerminal, Write},
+    io::IsTerminal,
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -21,7 +21,7 @@ use self::{
     load::{DemoLoad, DemoTally},
     report::DemoReport,
 };
-use super::must_be_here;
+use super::{must_be_here, print_json, print_text};
 use crate::{
     error::{CliError, CommandResult},
     exit,
@@ -111,11 +111,10 @@ impl DemoArgs {
         let Some(report) = measured? else {
             return Ok(exit::FAILED);
         };
-        let mut out = anstream::stdout().lock();
         if self.json {
-            writeln!(out, "{}", report.json())?;
+            print_json(&report.json())?;
         } else {
-            out.write_all(report.text().as_bytes())?;
+            print_text(report.text())?;
         }
         Ok(if report.is_clean() {
             exit::OK

@@ -5,7 +5,6 @@
 
 use std::{
     collections::HashMap,
-    io::Write,
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -13,6 +12,7 @@ use std::{
 use anyhow::anyhow;
 use clap::Args;
 use serde::Serialize;
+use serde_json::json;
 use trunkline_host::{
     BuildError, Host,
     config::{self, AgentConfig, Config, Profile},
@@ -23,6 +23,7 @@ use trunkline_process::program_candidates;
 use self::isolation::MachineSupport;
 use self::program::ProgramSearch;
 use self::report::{AgentReport, CheckCode, CheckStatus, DoctorCheck, DoctorReport, Level};
+use super::{print_json, print_text, table};
 use crate::{
     error::{CliError, CommandResult},
     exit, target,
@@ -47,8 +48,8 @@ mod text;
 /// Timeout for an answer of a program.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Timeout for the start of a program that may know the core protocol only: such an adapter is silent
-/// until its first input.
+/// Timeout for the start of a program that may know the core protocol only: such an adapter is
+/// silent until its first input.
 const CORE_READY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Checks what agents need: programs, folders, environment, containment
@@ -116,14 +117,17 @@ pub(crate) struct DoctorArgs {
 impl DoctorArgs {
     pub(super) async fn run(self, file: Option<&Path>) -> CommandResult {
         if self.codes {
-            let codes = codes(self.json);
-            anstream::stdout().lock().write_all(codes.as_bytes())?;
-            return Ok(exit::OK);
+            let codes: Vec<_> = CheckCode::ALL
+                .iter()
+                .map(|code| {
+                    json!({ "code": code.name(), "level": code.level(), "meaning": code.meaning() })
+                })
+                .collect();
+            return self.print(&codes, code_table);
         }
         if self.all {
             let all = all::look(file, self.timeout()).await?;
-            self.print(&all, || all::text(&all))?;
-            return Ok(exit::OK);
+            return self.print(&all, || all::text(&all));
         }
         let report = self.examine(file).await?;
         self.print(&report, || text::format_report(&report))?;
@@ -135,18 +139,12 @@ impl DoctorArgs {
     }
 
     /// Prints a report as JSON or as text.
-    fn print(
-        &self,
-        report: &impl Serialize,
-        text: impl FnOnce() -> String,
-    ) -> Result<(), CliError> {
-        let text = if self.json {
-            let json = serde_json::to_string(report);
-            json.map_err(CliError::failed)? + "\n"
+    fn print(&self, report: &impl Serialize, text: impl FnOnce() -> String) -> CommandResult {
+        if self.json {
+            print_json(report)
         } else {
-            text()
-        };
-        Ok(anstream::stdout().lock().write_all(text.as_bytes())?)
+            print_text(text())
+        }
     }
 
     fn timeout(&self) -> Duration {
@@ -336,15 +334,8 @@ fn unknown_profile(agent: &AgentConfig) -> Option<DoctorCheck> {
 }
 
 /// Returns the table of codes.
-fn codes(json: bool) -> String {
-    if json {
-        let list: Vec<_> = CheckCode::ALL
-            .iter()
-            .map(|code| serde_json::json!({ "code": code.name(), "level": code.level(), "meaning": code.meaning() }))
-            .collect();
-        return format!("{}\n", serde_json::json!(list));
-    }
-    let mut list = super::table::with_headings(&["code", "level", "meaning"]);
+fn code_table() -> String {
+    let mut list = table::with_headings(&["code", "level", "meaning"]);
     for code in CheckCode::ALL {
         let level = match code.level() {
             Level::Info => "info",
@@ -353,5 +344,5 @@ fn codes(json: bool) -> String {
         };
         list.add_row([code.name(), level, code.meaning()]);
     }
-    super::table::lines(&list)
+    table::lines(&list)
 }

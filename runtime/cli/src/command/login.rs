@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitStatus};
 use std::time::{Duration, SystemTime};
@@ -20,7 +20,7 @@ use trunkline_host::process::{ChildSpec, QueryOutput, child_environment, query};
 use trunkline_host::redact;
 use trunkline_profiles::Credentials;
 
-use super::doctor::installed;
+use super::{doctor::installed, print_json, print_line};
 use crate::error::{CliError, CommandResult};
 use crate::private_file::write_private;
 use crate::terminal::one_line;
@@ -99,24 +99,24 @@ impl LoginArgs {
     pub(super) async fn run(self, file: Option<&Path>) -> CommandResult {
         let agent = LoginAgent::find(file, &self.agent)?;
         if self.logout {
-            return print_line(&agent.log_out().await?);
+            return print_line(agent.log_out().await?);
         }
         if let Some(auth) = self.auth()? {
-            return print_line(&agent.write_auth(&auth, self.replace)?);
+            return print_line(agent.write_auth(&auth, self.replace)?);
         }
         if self.check {
             let report = agent.report().await?;
             if self.json {
-                super::print_json(&serde_json::to_value(&report).map_err(CliError::failed)?)?;
+                print_json(&report)?;
             } else {
-                print_line(&report.text())?;
+                print_line(report.text())?;
             }
             let is_logged_in = report.logged_in == Some(true);
             return Ok(if is_logged_in { exit::OK } else { exit::FAILED });
         }
         let status = agent.log_in()?;
         let report = agent.report().await?;
-        print_line(&report.text())?;
+        print_line(report.text())?;
         match report.logged_in {
             Some(true) => Ok(exit::OK),
             // The agent cannot report its login; only the end of its login command is known.
@@ -484,11 +484,6 @@ impl LoginReport {
             None => line,
         }
     }
-}
-
-fn print_line(line: &str) -> CommandResult {
-    writeln!(anstream::stdout().lock(), "{line}")?;
-    Ok(exit::OK)
 }
 
 /// Parses the login status that an agent prints: true if it reports no login, and its text. From

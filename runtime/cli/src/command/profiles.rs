@@ -12,7 +12,6 @@ use trunkline_profiles::PROFILES;
 use super::{print_json, table};
 use crate::{
     error::{CliError, CommandResult},
-    exit,
     target::{did_you_mean, is_built_in, profile_names},
 };
 
@@ -87,8 +86,7 @@ impl ProfilesArgs {
             let key = key(profile.name).unwrap_or_default();
             list.push([profile.name, key, profile.description].map(str::to_owned));
         }
-        list.print()?;
-        Ok(exit::OK)
+        list.print()
     }
 }
 

@@ -1,12 +1,11 @@
 //! `trunkline dev schema`: the JSON Schemas of the protocol and of the configuration.
 
-use std::io::Write;
-
 use clap::{Args, ValueEnum};
 use trunkline_host::config;
 use trunkline_protocol::schema;
 
-use crate::{error::CommandResult, exit};
+use super::print_text;
+use crate::error::CommandResult;
 
 /// Prints the JSON Schema of the protocol's messages, or of the configuration file
 #[derive(Debug, Args)]
@@ -36,22 +35,15 @@ enum SchemaChoice {
 
 impl SchemaArgs {
     pub(super) fn run(self) -> CommandResult {
-        let mut stdout = std::io::stdout().lock();
         match self.of {
-            Some(SchemaChoice::HostToAdapter) => {
-                stdout.write_all(schema::HOST_TO_ADAPTER.as_bytes())?
-            }
-            Some(SchemaChoice::AdapterToHost) => {
-                stdout.write_all(schema::ADAPTER_TO_HOST.as_bytes())?
-            }
-            Some(SchemaChoice::Config) => stdout.write_all(config::SCHEMA.as_bytes())?,
-            None => writeln!(
-                stdout,
-                "{{\n\"host-to-adapter\": {},\n\"adapter-to-host\": {}\n}}",
+            Some(SchemaChoice::HostToAdapter) => print_text(schema::HOST_TO_ADAPTER),
+            Some(SchemaChoice::AdapterToHost) => print_text(schema::ADAPTER_TO_HOST),
+            Some(SchemaChoice::Config) => print_text(config::SCHEMA),
+            None => print_text(format_args!(
+                "{{\n\"host-to-adapter\": {},\n\"adapter-to-host\": {}\n}}\n",
                 schema::HOST_TO_ADAPTER.trim_end(),
                 schema::ADAPTER_TO_HOST.trim_end()
-            )?,
+            )),
         }
-        Ok(exit::OK)
     }
 }

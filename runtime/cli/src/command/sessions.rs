@@ -1,19 +1,20 @@
-//! `trunkline sessions`: lists, reads, continues, changes, checks and removes sessions of a journal.
+//! `trunkline sessions`: lists, reads, continues, changes, checks and removes sessions of a
+//! journal.
 
 use std::{
-    io::Write,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
-use trunkline_journal::{Journal, Options, ReadBatch};
+use trunkline_journal::{Journal, Options, ReadBatch, Reader};
 use trunkline_protocol::{ListedSession, SessionId, SessionsList};
 use trunkline_sessions::{Archive, EntryPrinter, ExportFormat};
 
 use self::list::SessionFilter;
-use super::{chat, run::SingleTurn};
+use super::{chat, print_json, run::SingleTurn};
 use crate::{
     completion,
     error::{CliError, CommandResult},
@@ -57,7 +58,8 @@ Examples:
   trunkline sessions --journal journal check
   trunkline sessions --journal journal rm s-1")]
 pub(crate) struct SessionsArgs {
-    /// Folder of the journal [default: `runtime.journal` of the configuration, otherwise the daemon's]
+    /// Folder of the journal [default: `runtime.journal` of the configuration, otherwise the
+    /// daemon's]
     #[arg(long, value_name = "FOLDER", env = "TRUNKLINE_JOURNAL", global = true)]
     journal: Option<PathBuf>,
 
@@ -135,9 +137,10 @@ enum SessionAction {
     },
     /// Copies a session, and prints the id of the copy
     ///
-    /// The copy has the entries of its source. Nothing runs before its first input, files stay as they are, and
-    /// permissions are requested again. An agent that can copy its own conversation does so. Another one starts a new
-    /// conversation, with a transcript of the copied entries in its instructions. The command reports which applies.
+    /// The copy has the entries of its source. Nothing runs before its first input, files stay as
+    /// they are, and permissions are requested again. An agent that can copy its own conversation
+    /// does so. Another one starts a new conversation, with a transcript of the copied entries in
+    /// its instructions. The command reports which applies.
     #[command(after_help = "\
 Examples:
   trunkline sessions fork s-1
@@ -148,7 +151,8 @@ Examples:
         /// Id of the session, or its start
         #[arg(add = completion::sessions())]
         id: String,
-        /// Last entry of the copy; a turn that is open there ends in the copy [default: the last one]
+        /// Last entry of the copy; a turn that is open there ends in the copy [default: the last
+        /// one]
         #[arg(long, value_name = "ENTRY", value_parser = crate::option_value::parse_count)]
         at: Option<u64>,
     },
@@ -205,8 +209,8 @@ struct ServingOptions {
     #[arg(long, value_name = "'CMD ARGS'")]
     adapter: Option<String>,
 
-    /// Moves a session of a cluster to another host if no running host has its files; its agent then starts a new
-    /// conversation
+    /// Moves a session of a cluster to another host if no running host has its files; its agent
+    /// then starts a new conversation
     #[arg(long, conflicts_with = "adapter")]
     relocate: bool,
 }
@@ -333,31 +337,12 @@ impl JournalReader {
         let mut out = anstream::stdout().lock();
         let mut printer = EntryPrinter::new(format.into());
         printer.begin(&session, &mut out)?;
-        let mut lines = Vec::new();
         let mut is_whole = true;
-        loop {
-            lines.clear();
-            match reader
-                .next(&mut lines, READ_BYTES)
-                .map_err(anyhow::Error::from)?
-            {
-                ReadBatch::End => break,
-                ReadBatch::Missing(numbers) => {
-                    is_whole = false;
-                    anstream::eprintln!(
-                        "note: entries {} to {} are missing; `trunkline sessions check` has details",
-                        numbers.start(),
-                        numbers.end()
-                    );
-                }
-                ReadBatch::Lines(_) => {
-                    let lines = lines.split(|byte| *byte == b'\n');
-                    for line in lines.filter(|line| !line.is_empty()) {
-                        printer.entry(line, &mut out)?;
-                    }
-                }
-            }
-        }
+        print_entries(&mut reader, &mut printer, &mut out, |_, missing| {
+            is_whole = false;
+            anstream::eprintln!("note: {missing}; `trunkline sessions check` has details");
+            Ok(())
+        })?;
         printer.end(&mut out)?;
         Ok(if is_whole { exit::OK } else { exit::FAILED })
     }
@@ -387,7 +372,7 @@ impl JournalReader {
                 .iter()
                 .map(|(id, damage)| json!({ "session_id": id, "damage": damage }))
                 .collect();
-            super::print_json(&json!({
+            print_json(&json!({
                 "whole": is_whole,
                 "sessions": report.sessions,
                 "entries": report.entries,
@@ -435,9 +420,35 @@ impl JournalReader {
 
     fn report_removed(&self, ids: &[String]) -> CommandResult {
         if self.is_json {
-            return super::print_json(&json!({ "removed": ids }));
+            return print_json(&json!({ "removed": ids }));
         }
         Ok(exit::OK)
+    }
+}
+
+/// Prints the entries that a reader finds, and passes a sentence about each gap to `report_gap`.
+pub(super) fn print_entries<W: Write>(
+    reader: &mut Reader,
+    printer: &mut EntryPrinter,
+    out: &mut W,
+    mut report_gap: impl FnMut(&mut W, String) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let mut lines = Vec::new();
+    loop {
+        lines.clear();
+        match reader.next(&mut lines, READ_BYTES)? {
+            ReadBatch::End => return Ok(()),
+            ReadBatch::Missing(numbers) => {
+                let (first, last) = numbers.into_inner();
+                report_gap(out, format!("entries {first} to {last} are missing"))?;
+            }
+            ReadBatch::Lines(_) => {
+                let lines = lines.split(|byte| *byte == b'\n');
+                for line in lines.filter(|line| !line.is_empty()) {
+                    printer.entry(line, out)?;
+                }
+            }
+        }
     }
 }
 

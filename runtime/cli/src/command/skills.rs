@@ -11,10 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{print_json, table::ListTable};
-use crate::{
-    error::{CliError, CommandResult},
-    exit,
-};
+use crate::error::{CliError, CommandResult};
 
 /// File that marks a folder as a skill.
 const SKILL_FILE: &str = "SKILL.md";
@@ -155,8 +152,7 @@ impl SyncArgs {
             let what = entry.step.describe(self.dry_run);
             list.push([entry.owner.name().to_owned(), path, what.to_owned()]);
         }
-        list.print()?;
-        Ok(exit::OK)
+        list.print()
     }
 }
 

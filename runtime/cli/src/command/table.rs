@@ -1,10 +1,13 @@
 //! Borderless tables.
 
-use std::io::{self, Write};
+use std::io;
 
 use comfy_table::{Attribute, Cell, ColumnConstraint, ContentArrangement, Row, Table, presets};
 
-use crate::terminal::{columns_of, text_width};
+use crate::{
+    error::CommandResult,
+    terminal::{columns_of, text_width},
+};
 
 /// Creates a table with these headings.
 pub(crate) fn with_headings(headings: &[&str]) -> Table {
@@ -46,7 +49,7 @@ impl ListTable {
     }
 
     /// Prints the list.
-    pub(crate) fn print(self) -> io::Result<()> {
+    pub(crate) fn print(self) -> CommandResult {
         print(&self.fit(plain().width()))
     }
 
@@ -116,8 +119,8 @@ pub(crate) fn lines(table: &Table) -> String {
 }
 
 /// Prints the lines of a table.
-pub(crate) fn print(table: &Table) -> io::Result<()> {
-    anstream::stdout().lock().write_all(lines(table).as_bytes())
+pub(crate) fn print(table: &Table) -> CommandResult {
+    super::print_text(lines(table))
 }
 
 #[cfg(test)]

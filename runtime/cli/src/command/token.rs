@@ -1,6 +1,6 @@
 //! `trunkline token`: tokens for the daemon's HTTP API.
 
-use std::{io::Write, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::{
     Args, Subcommand,
@@ -8,7 +8,7 @@ use clap::{
 };
 use trunkline_gateway::{NewToken, Scope, Token, TokenError, TokenFile};
 
-use super::{print_json, table};
+use super::{print_json, print_line, table};
 use crate::{
     daemon::State,
     error::{CliError, CommandResult},
@@ -148,8 +148,7 @@ impl NewTokenArgs {
         let tokens = file(&self.state)?;
         let (token, text) = tokens.add(new).map_err(wrong)?;
         let Some(output) = self.output else {
-            writeln!(anstream::stdout(), "{text}")?;
-            return Ok(exit::OK);
+            return print_line(text);
         };
         if let Err(error) = write_private(&output, format!("{text}\n").as_bytes()) {
             tokens.revoke(&token.id).map_err(wrong)?;
@@ -181,7 +180,7 @@ fn revoke(tokens: &TokenFile, id: &str, keep_tokens: bool) -> CommandResult {
         .collect();
     if !made.is_empty() {
         let what = if keep_tokens { "kept" } else { "also revoked" };
-        writeln!(anstream::stderr(), "{what}: {}", made.join(", "))?;
+        anstream::eprintln!("{what}: {}", made.join(", "));
     }
     Ok(exit::OK)
 }
@@ -193,11 +192,9 @@ fn list(state: &State, as_json: bool) -> CommandResult {
         return print_json(&serde_json::json!(public));
     }
     if tokens.is_empty() {
-        writeln!(
-            anstream::stdout(),
-            "the daemon has no tokens; `trunkline token new --scope control` creates one"
-        )?;
-        return Ok(exit::OK);
+        return print_line(
+            "the daemon has no tokens; `trunkline token new --scope control` creates one",
+        );
     }
     let mut shown = table::with_headings(&[
         "id",
@@ -212,8 +209,7 @@ fn list(state: &State, as_json: bool) -> CommandResult {
     for token in &tokens {
         shown.add_row(row(token));
     }
-    table::print(&shown)?;
-    Ok(exit::OK)
+    table::print(&shown)
 }
 
 fn row(token: &Token) -> [String; 8] {

@@ -111,8 +111,7 @@ impl TopArgs {
         let mut state = TopState::default();
         state.update(agents, sessions, None);
         state.take_titles(titles);
-        draw::print_tables(&state)?;
-        Ok(exit::OK)
+        draw::print_tables(&state)
     }
 }
 

@@ -67,8 +67,8 @@ const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// token (`trunkline token new`). The socket, host.sock in the journal's folder, is only for this
 /// user and needs no token. Without a configuration, it offers every installed agent to this user
 /// and the page, but to a token only if its --agents name them. A ready daemon prints its address
-/// and its agents. SIGTERM and Ctrl-C end it within 10 s, which running turns may use to end. SIGHUP
-/// and `trunkline daemon reload` reload the configuration, and find agents installed since.
+/// and its agents. SIGTERM and Ctrl-C end it within 10 s, which running turns may use to end.
+/// SIGHUP and `trunkline daemon reload` reload the configuration, and find agents installed since.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

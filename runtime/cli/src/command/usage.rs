@@ -1,13 +1,12 @@
 //! `trunkline agents usage`: sums of the usage log.
 
 use std::{
-    io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
 use anstream::eprintln;
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use trunkline_gateway::DailyUsage;
 use trunkline_host::{config, usage};
@@ -105,7 +104,7 @@ fn read(
     let prices = match &config.prices {
         Some(file) => Prices::built_in()
             .with_file(file)
-            .map_err(|error| CliError::usage(anyhow!(error)))?,
+            .map_err(CliError::usage)?,
         None => Prices::built_in(),
     };
     let Some(folder) = config
@@ -118,12 +117,8 @@ fn read(
         .next("set HOME, or `runtime.state_dir` in the configuration"));
     };
     let mut sums = UsageSums::new(by, since, prices);
-    let skipped = usage::read(&folder, |record| sums.add(record)).map_err(|error| {
-        CliError::failed(anyhow!(error).context(format!(
-            "failed to read the usage log in {}",
-            folder.display()
-        )))
-    })?;
+    let skipped = usage::read(&folder, |record| sums.add(record))
+        .with_context(|| format!("failed to read the usage log in {}", folder.display()))?;
     Ok(UsageLog {
         sums,
         skipped,
@@ -202,7 +197,7 @@ impl UsageArgs {
         Ok(exit::OK)
     }
 
-    fn print(&self, sums: &UsageSums) -> io::Result<()> {
+    fn print(&self, sums: &UsageSums) -> CommandResult {
         let keys: Vec<_> = self.by.iter().map(|key| key.name()).collect();
         let headings = [&keys[..], &["turns", "in", "cached", "out", "cost"]].concat();
         let mut list = ListTable::new(headings, &["cached"]);

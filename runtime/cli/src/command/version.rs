@@ -1,12 +1,11 @@
 //! `trunkline version`: the build of this program.
 
-use std::io::Write;
-
 use clap::Args;
 use serde_json::json;
 use trunkline_protocol::PROTOCOL;
 
-use crate::{error::CommandResult, exit};
+use super::{print_json, print_line};
+use crate::error::CommandResult;
 
 /// Commit of the build, if known.
 const COMMIT: Option<&str> = option_env!("TRUNKLINE_COMMIT");
@@ -44,13 +43,12 @@ impl VersionArgs {
                 "protocol": PROTOCOL,
                 "adapters": adapters,
             });
-            return super::print_json(&facts);
+            return print_json(&facts);
         }
-        let mut out = anstream::stdout().lock();
         let commit = COMMIT.unwrap_or("unknown commit");
-        writeln!(out, "trunkline {version} ({commit}, {build})")?;
-        writeln!(out, "protocol {PROTOCOL}")?;
-        writeln!(out, "built-in adapters: {}", adapters.join(", "))?;
-        Ok(exit::OK)
+        let adapters = adapters.join(", ");
+        print_line(format_args!(
+            "trunkline {version} ({commit}, {build})\nprotocol {PROTOCOL}\nbuilt-in adapters: {adapters}"
+        ))
     }
 }

@@ -29,8 +29,8 @@ use crate::{
 /// Limit of listed sessions of the journal, the last active first.
 const MAX_SESSIONS: usize = 2000;
 
-/// Start of the ids of sessions of `run`. Scripts open many of them, so the list omits them; each can
-/// be resumed by its id.
+/// Start of the ids of sessions of `run`. Scripts open many of them, so the list omits them; each
+/// can be resumed by its id.
 const RUN_PREFIX: &str = "run-";
 
 /// Limit of listed conversations of each agent, the last active first.

@@ -1,9 +1,6 @@
 //! `trunkline config init` and `config add`: write a valid configuration file.
 
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::Args;
@@ -12,9 +9,8 @@ use trunkline_host::config::{Document, Profile};
 
 use super::write;
 use crate::{
-    command::installed_agents,
+    command::{installed_agents, print_line},
     error::{CliError, CommandResult},
-    exit,
     overrides::{Assignment, assign, assignment},
     target,
 };
@@ -78,24 +74,17 @@ impl InitArgs {
             &to_text(&json!({ "agents": entries }))?,
             self.force,
         )?;
-        let mut out = anstream::stdout().lock();
-        writeln!(
-            out,
+        print_line(format_args!(
             "wrote {}: {}",
             self.output.display(),
             agents.join(", ")
-        )?;
+        ))?;
         if found == 0 {
-            writeln!(
-                out,
-                " no agent is installed; `trunkline doctor --all` shows how to install each"
+            print_line(
+                " no agent is installed; `trunkline doctor --all` shows how to install each",
             )?;
         }
-        writeln!(
-            out,
-            " next: `trunkline doctor AGENT` checks one, `trunkline up` serves them all"
-        )?;
-        Ok(exit::OK)
+        print_line(" next: `trunkline doctor AGENT` checks one, `trunkline up` serves them all")
     }
 }
 
@@ -143,12 +132,10 @@ impl AddArgs {
         if let Some(permissions) = permissions {
             std::fs::set_permissions(&path, permissions)?;
         }
-        writeln!(
-            anstream::stdout().lock(),
+        print_line(format_args!(
             "added {id} to {}\n next: `trunkline doctor {id}` checks it, `trunkline daemon reload` gives it to a daemon",
             path.display()
-        )?;
-        Ok(exit::OK)
+        ))
     }
 }
 

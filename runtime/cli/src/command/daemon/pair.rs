@@ -14,6 +14,7 @@ use tokio::{task::spawn_blocking, time::sleep};
 use trunkline_gateway::Method;
 
 use crate::{
+    command::print_line,
     daemon::Folder,
     error::{CliError, CommandResult},
     exit,
@@ -63,7 +64,7 @@ pub(super) async fn pair(folder: &Folder) -> CommandResult {
             "paired; `trunkline token list` shows it, and `trunkline token revoke` ends it"
         }
     };
-    writeln!(anstream::stdout(), "{done}")?;
+    print_line(done)?;
     Ok(if is_confirmed { exit::OK } else { exit::FAILED })
 }
 
@@ -95,11 +96,10 @@ fn show_code(pairing: &Value) -> io::Result<()> {
         }
     }
     if origins.iter().all(|origin| origin.starts_with("http://")) {
-        writeln!(
-            anstream::stderr(),
+        anstream::eprintln!(
             "a phone needs https: start the daemon with --listen ADDRESS:PORT, --tls-cert and \
              --tls-key, and a certificate that the phone trusts"
-        )?;
+        );
     }
     writeln!(out, "The code is {code}. It works once, within a minute.")
 }

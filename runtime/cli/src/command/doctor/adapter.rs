@@ -12,10 +12,7 @@ use super::report::{CheckCode, DoctorCheck, Level};
 use crate::advice;
 
 /// Limit of the checks of one adapter.
-const MOST: usize = 100;
-
-/// Limit of an adapter's code, in characters.
-const LONGEST_CODE: usize = 64;
+const MAX_CHECKS: usize = 100;
 
 /// The used part of a `--describe` report.
 #[derive(Debug, Deserialize)]
@@ -30,17 +27,7 @@ struct AdapterDiagnosis {
     #[serde(rename = "status")]
     _status: String,
     #[serde(default)]
-    checks: Vec<AdapterCheck>,
-}
-
-#[derive(Debug, Deserialize)]
-struct AdapterCheck {
-    code: String,
-    level: Level,
-    #[serde(default)]
-    message: String,
-    detail: Option<String>,
-    hint: Option<String>,
+    checks: Vec<DoctorCheck>,
 }
 
 /// Returns the version, if the query cannot start a real run: a built-in adapter is this program,
@@ -145,56 +132,24 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<DoctorCheck> {
         )];
     };
     let all = diagnosed.checks.len();
-    let left_out = diagnosed.checks.len().saturating_sub(MOST);
     let mut message = format!(
         "it reports {all} {} of its own",
         if all == 1 { "check" } else { "checks" }
     );
-    if left_out > 0 {
-        message.push_str(&format!("; {left_out} are omitted"));
+    if all > MAX_CHECKS {
+        message.push_str(&format!("; {} are omitted", all - MAX_CHECKS));
     }
-    // Omitted checks count too: a longer report must not hide an error.
-    let hidden = diagnosed
-        .checks
-        .iter()
-        .skip(MOST)
-        .any(|own| own.level == Level::Error);
+    let mut own = diagnosed.checks.into_iter().map(DoctorCheck::of_adapter);
     let mut checks = vec![DoctorCheck::new(CheckCode::AdapterDiagnosed, message)];
-    checks.extend(
-        diagnosed
-            .checks
-            .into_iter()
-            .take(MOST)
-            .map(AdapterCheck::into_check),
-    );
-    if hidden {
+    checks.extend(own.by_ref().take(MAX_CHECKS));
+    // Omitted checks count too: a longer report must not hide an error.
+    if own.any(|own| own.level == Level::Error) {
         checks.push(DoctorCheck::new(
             CheckCode::AdapterUnclear,
             "one of the omitted checks is an error",
         ));
     }
     checks
-}
-
-impl AdapterCheck {
-    fn into_check(self) -> DoctorCheck {
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        let code: String = self
-            .code
-            .chars()
-            .filter(|c| plain(*c))
-            .take(LONGEST_CODE)
-            .collect();
-        let mut check =
-            DoctorCheck::of_adapter(format!("adapter:{code}"), self.level, &self.message);
-        if let Some(detail) = self.detail {
-            check = check.detail(detail);
-        }
-        match self.hint {
-            Some(hint) => check.hint(hint),
-            None => check,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -266,7 +221,7 @@ mod tests {
             &format!(r#"{{"status":"fail","checks":[{}]}}"#, own.join(",")),
             exit(1),
         );
-        assert_eq!(checks.len(), MOST + 2);
+        assert_eq!(checks.len(), MAX_CHECKS + 2);
         assert_eq!(checks.last().unwrap().level, Level::Error);
     }
 }

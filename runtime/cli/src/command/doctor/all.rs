@@ -34,7 +34,8 @@ pub(super) struct InstalledAgent {
     next: Option<String>,
 }
 
-/// Returns the wrapped agents whose programs are found, in the order of `trunkline agents profiles`.
+/// Returns the wrapped agents whose programs are found, in the order of `trunkline agents
+/// profiles`.
 pub(crate) fn installed() -> Result<Vec<&'static str>, CliError> {
     let (host, agents) = host_of_all(Config::default())?;
     let is_installed = |agent: &AgentConfig| {

@@ -1,6 +1,6 @@
 //! Checks and their results. The worst check decides the status.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use trunkline_host::redact;
 pub(super) use trunkline_sdk::Level;
 
@@ -38,10 +38,11 @@ impl CheckStatus {
 }
 
 /// A check and its result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DoctorCheck {
     pub(super) code: String,
     pub(super) level: Level,
+    #[serde(default)]
     pub(super) message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) detail: Option<String>,
@@ -150,14 +151,21 @@ impl DoctorCheck {
         }
     }
 
-    /// Creates the result of a check that an adapter made.
-    pub(super) fn of_adapter(code: String, level: Level, message: &str) -> Self {
+    /// Cleans a check that an adapter reported, under a code that shows its origin.
+    pub(super) fn of_adapter(self) -> Self {
+        let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let code: String = self
+            .code
+            .chars()
+            .filter(is_plain)
+            .take(MAX_CODE_CHARS)
+            .collect();
         Self {
-            code,
-            level,
-            message: shown_foreign(message),
-            detail: None,
-            hint: None,
+            code: format!("adapter:{code}"),
+            message: shown_foreign(&self.message),
+            detail: self.detail.map(|detail| shown_foreign(&detail)),
+            hint: self.hint.map(|hint| shown(&hint)),
+            ..self
         }
     }
 
@@ -177,6 +185,9 @@ impl DoctorCheck {
         }
     }
 }
+
+/// Limit of an adapter's code, in characters.
+const MAX_CODE_CHARS: usize = 64;
 
 /// Limit of a text of a check, in characters, because some texts come from untrusted programs.
 const MAX_TEXT_CHARS: usize = 2000;

@@ -1,4 +1,5 @@
-//! The health of agents in the host that runs with the journal of the configuration, or in the user's daemon.
+//! The health of agents in the host that runs with the journal of the configuration, or in the
+//! user's daemon.
 
 use std::{collections::HashMap, path::Path, time::Duration};
 

@@ -24,7 +24,8 @@ const MAX_OUTPUT_BYTES: u64 = 1024 * 1024;
 /// Limit of the stored end of stderr, in bytes.
 const MAX_STDERR_BYTES: usize = 2048;
 
-/// Starts the process, opens a session, waits for `session.ready`, closes the session and stops the process.
+/// Starts the process, opens a session, waits for `session.ready`, closes the session and stops the
+/// process.
 pub(super) async fn start(
     agent: &AgentConfig,
     spec: ChildSpec,

@@ -1,7 +1,5 @@
 //! Changes to sessions of a journal: titles, the archive, copies.
 
-use std::io::Write;
-
 use serde_json::json;
 use trunkline_client::{Client, ClientError, protocol::CopiedContext};
 use trunkline_host::Host;
@@ -9,6 +7,7 @@ use trunkline_journal::Options;
 
 use super::{JournalReader, parse_id};
 use crate::{
+    command::{print_json, print_line},
     error::{CliError, CommandResult},
     exit, journal,
     session_backend::refusal_text,
@@ -26,7 +25,7 @@ pub(super) async fn edit(
     let edited = async |client: Client| client.edit(&session, title, archived).await;
     with_host(reader, id, "changed", edited).await?;
     if reader.is_json {
-        return super::super::print_json(&shown);
+        return print_json(&shown);
     }
     Ok(exit::OK)
 }
@@ -41,11 +40,9 @@ pub(super) async fn fork(reader: &JournalReader, id: &str, at: Option<u64>) -> C
     };
     let (copy, copied) = with_host(reader, id, "copied", forked).await?;
     if reader.is_json {
-        return super::super::print_json(
-            &json!({ "session_id": copy, "source": id, "copied": copied }),
-        );
+        return print_json(&json!({ "session_id": copy, "source": id, "copied": copied }));
     }
-    writeln!(anstream::stdout(), "{copy}")?;
+    print_line(copy)?;
     anstream::eprintln!(
         "note: {}",
         match copied {

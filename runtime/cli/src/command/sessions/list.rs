@@ -1,7 +1,6 @@
 //! Lists of sessions and of conversations that agents store.
 
 use std::{
-    io::Write,
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -12,7 +11,7 @@ use trunkline_protocol::{SessionState, SessionsList};
 
 use super::{JournalReader, parse_id};
 use crate::{
-    command::{print_json, table},
+    command::{print_json, print_line, table},
     completion,
     error::{CliError, CommandResult},
     exit, journal, listing,
@@ -51,8 +50,8 @@ pub(super) struct SessionFilter {
     #[arg(long)]
     archived: bool,
 
-    /// Lists the conversations that the agent itself stores, even if they were started without trunkline; `trunkline
-    /// chat --agent NAME --native ID` continues one
+    /// Lists the conversations that the agent itself stores, even if they were started without
+    /// trunkline; `trunkline chat --agent NAME --native ID` continues one
     #[arg(long, conflicts_with_all = ["text", "state", "after", "archived"])]
     native: bool,
 
@@ -118,8 +117,7 @@ async fn list_native(
         return print_json(&json!({ "entries": listed }));
     }
     if listed.is_empty() {
-        writeln!(anstream::stdout(), "no conversations")?;
-        return Ok(exit::OK);
+        return print_line("no conversations");
     }
     let headings = ["conversation", "session", "active", "title", "directory"];
     let mut list = table::ListTable::new(headings, &["directory", "active", "session", "title"]);
@@ -132,8 +130,7 @@ async fn list_native(
             one_line(session.cwd.as_deref().unwrap_or("-")),
         ]);
     }
-    list.print()?;
-    Ok(exit::OK)
+    list.print()
 }
 
 /// Lists sessions, page by page.
@@ -153,8 +150,7 @@ pub(super) async fn list(
         return print_json(&json!({ "sessions": found, "next": next }));
     }
     if found.is_empty() {
-        writeln!(anstream::stdout(), "no sessions")?;
-        return Ok(exit::OK);
+        return print_line("no sessions");
     }
     let mut headings = vec!["session", "agent", "state", "active", "entries", "title"];
     let has_hosts = found.iter().any(|session| session.host.is_some());
@@ -218,8 +214,7 @@ pub(super) async fn show(reader: &JournalReader, id: &str) -> CommandResult {
     ] {
         list.add_row([name.to_owned(), value]);
     }
-    table::print(&list)?;
-    Ok(exit::OK)
+    table::print(&list)
 }
 
 /// Returns the state of a session, with a mark if a request waits for an answer.

@@ -10,7 +10,7 @@ use trunkline_sessions::EntryPrinter;
 
 use super::{HistoryFormat, JournalReader, not_removed, parse_id};
 use crate::{
-    command::cluster,
+    command::{cluster, print_json},
     conversation::Conversation,
     daemon::Folder,
     error::{CliError, CommandResult},
@@ -54,7 +54,8 @@ pub(super) async fn observe(reader: &JournalReader, id: &str) -> CommandResult {
 }
 
 /// Prints the entries of a session from a number on, and, if it `follows`, new ones until the
-/// session ends or Ctrl-C. In a cluster, the host of the session may have more entries than the disk.
+/// session ends or Ctrl-C. In a cluster, the host of the session may have more entries than the
+/// disk.
 pub(super) async fn history(
     reader: &JournalReader,
     id: &str,
@@ -183,7 +184,7 @@ pub(super) async fn submit(reader: &JournalReader, id: &SessionId, text: &str) -
     })?;
     if reader.is_json {
         let accepted = json!({ "message_id": turn.message_id(), "seq": accepted.seq });
-        writeln!(anstream::stdout(), "{accepted}")?;
+        print_json(&accepted)?;
     }
     client.close().await;
     Ok(exit::OK)

@@ -1,7 +1,5 @@
 //! Layout of the screen: totals, agents with their verdicts, sessions, keys.
 
-use std::io;
-
 use anstream::println;
 use ratatui_core::{
     buffer::Buffer,
@@ -20,6 +18,8 @@ use super::{
 };
 use crate::{
     command::table::ListTable,
+    error::CommandResult,
+    exit,
     terminal::{cut, one_line, shown, text_width, wrapped},
 };
 
@@ -127,7 +127,7 @@ pub(super) fn draw(state: &mut TopState, area: Rect, buffer: &mut Buffer) {
 }
 
 /// Prints the columns of a narrow window as tables, and the verdict on each agent.
-pub(super) fn print_tables(state: &TopState) -> io::Result<()> {
+pub(super) fn print_tables(state: &TopState) -> CommandResult {
     let mut list = table(&AGENT_COLUMNS, &["VERDICT"]);
     for agent in &state.agents {
         let verdict = agent.health.as_ref().and_then(|it| it.verdict.as_deref());
@@ -136,7 +136,7 @@ pub(super) fn print_tables(state: &TopState) -> io::Result<()> {
     }
     list.print()?;
     if state.rows.is_empty() {
-        return Ok(());
+        return Ok(exit::OK);
     }
     println!();
     let mut list = table(&SESSION_COLUMNS, &[]);

@@ -1,5 +1,5 @@
-//! Terminal with the alternate screen, which is left when [`AlternateScreen`] is dropped and before the message
-//! of a panic.
+//! Terminal with the alternate screen, which is left when [`AlternateScreen`] is dropped and before
+//! the message of a panic.
 
 use std::{
     fmt::Write as _,

@@ -1,22 +1,22 @@
 //! Transcript of one session, for scrolling.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
-use serde_json::Value;
-use trunkline_journal::ReadBatch;
+use trunkline_journal::Reader;
 use trunkline_protocol::SessionId;
-use trunkline_sessions::{Archive, ConversationWriter};
+use trunkline_sessions::{Archive, EntryPrinter, ExportFormat};
 
 use super::keys::TerminalKey;
+use crate::command::sessions::print_entries;
 
 /// Limit of entries when it is opened, the last ones.
-const ENTRIES: u64 = 2000;
+const MAX_ENTRIES: u64 = 2000;
 
 /// Limit of stored text in bytes, the last part.
-const TEXT: usize = 1024 * 1024;
-
-/// Limit of one read of the journal, in bytes.
-const READ: usize = 1024 * 1024;
+const MAX_TEXT_BYTES: usize = 1024 * 1024;
 
 /// Text of one session, and its visible part.
 #[derive(Debug)]
@@ -31,14 +31,14 @@ pub(super) struct SessionTranscript {
     pub(super) lines: usize,
 }
 
-/// Reader that resumes after the last entry.
+/// Reader of a session's entries, also of those that are stored later.
 #[derive(Debug)]
 pub(super) struct TranscriptReader {
     folder: PathBuf,
     id: String,
-    /// Next entry. `None` before the first read.
-    next: Option<u64>,
-    conversation: ConversationWriter,
+    /// `None` before the session is in the journal.
+    reader: Option<Reader>,
+    printer: EntryPrinter,
 }
 
 impl TranscriptReader {
@@ -46,8 +46,8 @@ impl TranscriptReader {
         Self {
             folder: folder.to_owned(),
             id: id.to_owned(),
-            next: None,
-            conversation: ConversationWriter::new(false),
+            reader: None,
+            printer: EntryPrinter::new(ExportFormat::Text),
         }
     }
 
@@ -61,47 +61,23 @@ impl TranscriptReader {
     /// # Errors
     /// The journal cannot be read.
     pub(super) fn more(&mut self) -> anyhow::Result<String> {
-        let archive = Archive::open(&self.folder)?;
-        let id = SessionId::new(&*self.id)?;
-        let Some(session) = archive.show(&id)? else {
-            return Ok(String::new());
-        };
-        let mut text = String::new();
-        let from = self.next.unwrap_or_else(|| {
-            let from = session.entries.unwrap_or_default().saturating_sub(ENTRIES) + 1;
-            if from > 1 {
-                text.push_str(&format!("… {} earlier entries\n\n", from - 1));
+        let mut text = Vec::new();
+        if self.reader.is_none() {
+            let archive = Archive::open(&self.folder)?;
+            let id = SessionId::new(&*self.id)?;
+            let entries = archive.show(&id)?.and_then(|session| session.entries);
+            let omitted = entries.unwrap_or_default().saturating_sub(MAX_ENTRIES);
+            if omitted > 0 {
+                write!(text, "… {omitted} earlier entries\n\n")?;
             }
-            from
-        });
-        let Some(mut reader) = archive.read(&id, from) else {
-            return Ok(text);
-        };
-        let mut lines = Vec::new();
-        loop {
-            lines.clear();
-            match reader.next(&mut lines, READ)? {
-                ReadBatch::End => break,
-                ReadBatch::Missing(numbers) => {
-                    text.push_str(&format!(
-                        "… entries {} to {} are missing\n",
-                        numbers.start(),
-                        numbers.end()
-                    ));
-                    self.next = Some(numbers.end() + 1);
-                }
-                ReadBatch::Lines(_) => {
-                    for line in lines.split(|byte| *byte == b'\n') {
-                        let Ok(entry) = serde_json::from_slice::<Value>(line) else {
-                            continue;
-                        };
-                        self.next = entry["seq"].as_u64().map(|seq| seq + 1).or(self.next);
-                        text.push_str(&self.conversation.take(&entry));
-                    }
-                }
-            }
+            self.reader = archive.read(&id, omitted + 1);
         }
-        Ok(text)
+        if let Some(reader) = &mut self.reader {
+            print_entries(reader, &mut self.printer, &mut text, |text, missing| {
+                writeln!(text, "… {missing}")
+            })?;
+        }
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }
 
@@ -119,7 +95,7 @@ impl SessionTranscript {
     /// Appends text.
     pub(super) fn append(&mut self, more: &str) {
         self.text.push_str(more);
-        if let Some(over) = self.text.len().checked_sub(TEXT) {
+        if let Some(over) = self.text.len().checked_sub(MAX_TEXT_BYTES) {
             let from = self.text[..]
                 .char_indices()
                 .map(|(at, _)| at)
@@ -187,6 +163,6 @@ mod tests {
             transcript.append(&"é".repeat(20_000));
         }
         transcript.append("the end\n\n");
-        assert!(transcript.text.len() <= TEXT && transcript.text().ends_with("the end"));
+        assert!(transcript.text.len() <= MAX_TEXT_BYTES && transcript.text().ends_with("the end"));
     }
 }

@@ -11,8 +11,8 @@ use crate::error::CliError;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 pub(super) struct ClusterArgs {
-    /// Joins the daemons at a NATS server with JetStream, which share their sessions: when one ends,
-    /// the others continue its sessions. Commas separate servers; tls:// encrypts
+    /// Joins the daemons at a NATS server with JetStream, which share their sessions: when one
+    /// ends, the others continue its sessions. Commas separate servers; tls:// encrypts
     #[arg(long, value_name = "nats://HOST:PORT")]
     cluster: Option<String>,
 
@@ -24,8 +24,9 @@ pub(super) struct ClusterArgs {
     #[arg(long, value_name = "KEY=VALUE", requires = "cluster", value_parser = pair)]
     label: Vec<(String, String)>,
 
-    /// Folder with the files of sessions; other hosts that share it use the same ID; may be repeated.
-    /// A session then moves only to hosts with its files. Without it, a session may move to any host
+    /// Folder with the files of sessions; other hosts that share it use the same ID; may be
+    /// repeated. A session then moves only to hosts with its files. Without it, a session may move
+    /// to any host
     #[arg(long, value_name = "ID=PATH", requires = "cluster", value_parser = pair)]
     storage: Vec<(String, String)>,
 

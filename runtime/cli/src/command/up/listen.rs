@@ -33,7 +33,7 @@ pub(super) struct ListenArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// Further host name of this machine, besides those of the certificate; may be repeated
+    /// Further host name of this machine, besides the names in the certificate; may be repeated
     #[arg(long, value_name = "NAME", requires = "listen")]
     host_name: Vec<String>,
 
