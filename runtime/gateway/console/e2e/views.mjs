@@ -157,19 +157,44 @@ export const VIEWS = {
   } },
 };
 
-/** Opens a view in a page of its own. What the page throws is given to `wrong`. */
-export async function openView(browser, places, { name, world, width, height }, wrong, options = {}) {
-  const view = VIEWS[name];
-  const place = places[world];
+async function newPage(browser, place, { world, width, height }, stranger, kept, options) {
   const context = await browser.newContext({ viewport: { width, height }, reducedMotion: "reduce", ...(width < 700 ? PHONE : {}), ...options });
-  if (!view.stranger) await context.addInitScript(([key, value]) => sessionStorage.setItem(key, value), ["trunkline.token", place.token]);
+  if (!stranger) await context.addInitScript(([key, value]) => sessionStorage.setItem(key, value), ["trunkline.token", place.token]);
   const page = await context.newPage();
   page.setDefaultTimeout(15_000);
+  kept?.set(world, page);
+  return page;
+}
+
+/** Brings a page that showed a view to where nothing of it is left. */
+async function leave(page) {
+  for (let at = 0; at < 3 && (await page.locator("dialog[open]").count()) > 0; at += 1) await page.keyboard.press("Escape");
+  await page.evaluate(() => {
+    for (const key of Object.keys(sessionStorage)) if (key !== "trunkline.token") sessionStorage.removeItem(key);
+    localStorage.clear();
+    dispatchEvent(new StorageEvent("storage", { key: null }));
+    location.hash = "#/nothing";
+  });
+  await page.getByRole("heading", { name: "There is no such view" }).waitFor();
+}
+
+/**
+ * Opens a view. What the page throws is given to `wrong`. With `kept`, a map, the views of a world follow each other in
+ * one page, which takes a third of the time; a view whose page loads in another way has a page of its own.
+ */
+export async function openView(browser, places, it, wrong, options = {}, kept = undefined) {
+  const view = VIEWS[it.name];
+  const place = places[it.world];
+  const ofWorld = view.stranger || view.cut ? undefined : kept;
+  const known = ofWorld?.get(it.world);
+  const page = known ?? (await newPage(browser, place, it, view.stranger, ofWorld, options));
+  page.removeAllListeners("pageerror");
   page.on("pageerror", (error) => wrong(`error: ${error.message}`));
   // As a daemon that does not answer; from the begin, or when the page is there.
   const cut = () => page.route("**/v1/**", (route) => route.abort());
   try {
     if (view.cut === "first") await cut();
+    if (known) await leave(page);
     await page.goto(`${place.url}/${view.hash ?? ""}`);
     await page.locator(view.ready).last().waitFor({ state: "attached" });
     if (view.cut === true) {
