@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { fill } from "../mock/agent.mjs";
 import { fresh } from "./basic.mjs";
 import { PNG } from "../mock/material.mjs";
-import { clean, ends, open, send } from "./steps.mjs";
+import { clean, copied, ends, open, send } from "./steps.mjs";
 
 /** Waits until the bar shows a number, and a match with this text is marked where a person sees it. */
 async function shown(page, status, text) {
@@ -83,7 +83,7 @@ export const flows = {
       // The entry is marked and in view, and the page stays there.
       const goal = page.locator("article.goal");
       await goal.getByText("Question 51:").waitFor();
-      assert.ok(await goal.evaluate((row) => row.getBoundingClientRect().top < 400));
+      await page.waitForFunction(() => document.querySelector("article.goal").getBoundingClientRect().top < 400);
       await page.goto(`${it.place.url}/#/sessions/long/41`);
       await page.locator("article.goal").getByText("Question 3:").waitFor();
       await goal.hover();
@@ -91,8 +91,7 @@ export const flows = {
       await page.keyboard.press("Enter");
       await page.getByRole("menuitem", { name: "Copy the link" }).waitFor();
       await page.keyboard.press("Enter");
-      const link = await page.evaluate(() => navigator.clipboard.readText());
-      assert.match(link, /^http.*#\/sessions\/long\/\d+$/);
+      await copied(page, /^http.*#\/sessions\/long\/\d+$/);
       await page.waitForFunction(() => document.activeElement?.getAttribute("aria-haspopup") === "menu");
       await page.getByRole("button", { name: "Copy the link" }).first().focus();
       await page.keyboard.press("Enter");
@@ -164,13 +163,15 @@ export const flows = {
         old.add({ type: "turn.complete", turn_id: content, status: "completed" });
       }
       for (let at = 0; at < 60; at += 1) world.open("coder", `Session ${at}`, `many-${at}`);
-      Object.assign(world, { searchStep: 10, searchPause: 60 });
+      Object.assign(world, { searchStep: 10 });
+      const release = world.holdSearch(30);
       const { page, wrong } = await open(it, "#/sessions");
       await page.getByRole("link", { name: "Search all sessions" }).click();
       const field = page.getByRole("searchbox", { name: "Search all sessions" });
       await field.fill("needle");
       // How far it is, and no word of nothing before the end.
-      await page.getByText(/^Searched [1-5]0 sessions of 61 …/).waitFor();
+      await page.getByText("Searched 30 sessions of 61 …").waitFor();
+      release();
       await page.getByText("1 match in 1 session.").waitFor();
       assert.equal(await page.getByText("Nothing fits").count(), 0);
       assert.equal(await page.locator("mark").innerText(), "needle");
@@ -182,11 +183,12 @@ export const flows = {
       await page.getByText("1 match in 1 session.").waitFor();
       assert.equal(await field.inputValue(), "needle");
       // Another text ends the search before it; a search can be stopped, and goes on.
-      world.searchPause = 400;
+      const on = world.holdSearch(20);
       await field.fill("nowhere at all");
+      await page.getByText("Searched 20 sessions of 61 …").waitFor();
       await page.getByRole("button", { name: "Stop" }).click();
       await page.getByText(/Not all was searched/).waitFor();
-      world.searchPause = 0;
+      on();
       await page.getByRole("button", { name: "Search on" }).click();
       await page.getByText("Nothing fits.").waitFor();
       assert.equal(world.searches.at(-1), "?q=nowhere+at+all&after=60");

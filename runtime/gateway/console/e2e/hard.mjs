@@ -6,7 +6,7 @@ import { fill, run } from "../mock/agent.mjs";
 import { start } from "../mock/main.mjs";
 import { HOSTS, XSS } from "../mock/material.mjs";
 import { entries, fresh } from "./basic.mjs";
-import { clean, drawn, ends, open, send, until, wholeText } from "./steps.mjs";
+import { clean, drawn, ends, open, send, still, until, wholeText } from "./steps.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 /** Elements of the page that no text may bring into it. */
@@ -128,7 +128,7 @@ export const flows = {
       await page.getByText("word5").waitFor();
       await page.locator(".scroller").hover();
       for (let at = 0; at < 12; at += 1) await page.mouse.wheel(0, -300);
-      await drawn(page);
+      await still(page, ".scroller");
       const where = () => page.evaluate(() => {
         const top = document.querySelector(".scroller").getBoundingClientRect().top;
         const row = [...document.querySelectorAll(".rows > article")].find((each) => each.getBoundingClientRect().top >= top);

@@ -108,7 +108,7 @@ export const flows = {
       await send(page, "stream");
       await ends(page, 2);
       await page.locator(".bar .state-idle").waitFor();
-      assert.equal(await page.locator(".list .state-failed").count(), 0);
+      await page.locator(".list .state-failed").waitFor({ state: "detached" });
       // The agent's last turn failed: it is not fine.
       await say(it, bad, "crash");
       await page.locator(".bar .state-failed").waitFor();

@@ -209,7 +209,7 @@ export const flows = {
       // Until the browser has drawn, it keeps the focus on what is disabled.
       const focused = async (what, selector) => {
         await drawn(page);
-        const is = await page.waitForFunction((wanted) => document.activeElement !== document.body && document.activeElement.closest(wanted), selector, { timeout: 3000 }).catch(() => undefined);
+        const is = await page.waitForFunction((wanted) => document.activeElement !== document.body && document.activeElement.closest(wanted), selector).catch(() => undefined);
         assert.ok(is, `${what}: the focus is on ${await page.evaluate(() => document.activeElement.outerHTML.slice(0, 120))}`);
       };
       // Enter sends, Shift+Enter makes a line, and a key of an input method does neither.
@@ -228,16 +228,10 @@ export const flows = {
       await keys.press("Escape");
       await focused("after Escape", ".scroller");
       const waiting = page.locator(".waiting");
-      const until = async (key, count) => {
-        for (let at = 0; at < 40 && (await waiting.count()) > count; at += 1) {
-          await keys.press(key);
-          await drawn(page);
-        }
-        assert.equal(await waiting.count(), count);
-      };
       await keys.press("r");
       await focused("after r", ".waiting");
-      await page.evaluate(() => { for (const card of document.querySelectorAll(".waiting")) card.dataset.shown = String(Math.round(performance.now())); });
+      // A machine that is busy brings the key late, so the cards seem to be shown later still.
+      await page.evaluate(() => { for (const card of document.querySelectorAll(".waiting")) card.dataset.shown = String(Math.round(performance.now()) + 60_000); });
       await keys.press("a");
       await drawn(page);
       assert.equal(await waiting.count(), 3, "nobody has read it yet");

@@ -48,6 +48,24 @@ export async function clean(page, wrong) {
 /** The page has drawn what it knows now. */
 export const drawn = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))));
 
+/** Waits until a field has a value. */
+export const valueIs = (page, selector, value) => page.waitForFunction(([field, wanted]) => document.querySelector(field)?.value === wanted, [selector, value]);
+
+/** Waits until the clipboard has a text that fits: it is written behind the click. Returns it. */
+export async function copied(page, wanted) {
+  let text = "";
+  await until(`${wanted} in the clipboard`, async () => wanted.test((text = await page.evaluate(() => navigator.clipboard.readText()))));
+  return text;
+}
+
+/** Waits until nothing scrolls. */
+export const still = (page, selector) => page.waitForFunction((scrolled) => {
+  const { scrollTop } = document.querySelector(scrolled);
+  const before = window.scrolledTo ?? [];
+  window.scrolledTo = [...before, scrollTop].slice(-5);
+  return before.length === 5 && before.every((each) => each === scrollTop);
+}, selector);
+
 /** Waits for what is not of a page. */
 export async function until(what, condition) {
   for (const limit = Date.now() + 30_000; !(await condition()); await new Promise((done) => setTimeout(done, 20))) {

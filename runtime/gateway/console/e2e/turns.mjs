@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { XSS } from "../mock/material.mjs";
 import { fresh } from "./basic.mjs";
-import { clean, drawn, open, send, until, wholeText } from "./steps.mjs";
+import { clean, drawn, open, send, until, valueIs, wholeText } from "./steps.mjs";
 
 export const flows = {
   "queued-inputs": {
@@ -176,22 +176,23 @@ export const flows = {
       await field.focus();
       await page.keyboard.type("/");
       const commands = page.getByRole("listbox", { name: "Commands of the agent" });
+      await commands.getByRole("option").nth(2).waitFor();
       assert.equal(await commands.getByRole("option").count(), 3);
       assert.equal(await field.getAttribute("aria-activedescendant"), "completion-0");
       await page.keyboard.press("ArrowDown");
-      assert.match(await commands.locator("[aria-selected=true]").innerText(), /compact[^]*smaller/);
+      await commands.locator("[aria-selected=true]", { hasText: /compact[^]*smaller/ }).waitFor();
       await page.keyboard.press("Escape");
       await commands.waitFor({ state: "detached" });
-      assert.equal(await field.inputValue(), "/");
+      await valueIs(page, "#input", "/");
       await page.keyboard.type("rev");
       await commands.getByText("/review").waitFor();
       await page.keyboard.press("Enter");
-      assert.equal(await field.inputValue(), "/review ");
+      await valueIs(page, "#input", "/review ");
       assert.equal(await page.locator(".bubble").count(), 1, "Enter chose, and did not send");
       await field.fill("");
       await page.keyboard.type("/<im");
       await page.keyboard.press("Tab");
-      assert.equal(await field.inputValue(), "<b>bold</b> ");
+      await valueIs(page, "#input", "<b>bold</b> ");
       // Paths that the session has seen.
       await field.fill("work");
       await page.locator(".composer .primary").click();
@@ -199,8 +200,8 @@ export const flows = {
       await field.focus();
       await page.keyboard.type("Look at @pars");
       await page.getByRole("listbox", { name: "Files of this session" }).getByRole("option", { name: "/srv/app/src/parser.rs" }).click();
-      assert.equal(await field.inputValue(), "Look at @/srv/app/src/parser.rs ");
-      assert.equal(await page.evaluate(() => document.activeElement.id), "input");
+      await valueIs(page, "#input", "Look at @/srv/app/src/parser.rs ");
+      await page.waitForFunction(() => document.activeElement.id === "input");
       await clean(page, wrong);
     },
   },

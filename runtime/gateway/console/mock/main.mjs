@@ -281,7 +281,7 @@ async function search(world, url, response) {
   const from = Number(url.searchParams.get("after") ?? 0);
   const all = [...world.sessions.values()].reverse();
   world.searches.push(url.search);
-  if (world.searchPause) await new Promise((done) => setTimeout(done, world.searchPause));
+  if (from >= world.searchHeld?.from) await world.searchHeld.released;
   const hits = [];
   for (const session of all.slice(from, from + step)) {
     const hit = (kind, content, entry) => content.toLowerCase().includes(text) && hits.push({

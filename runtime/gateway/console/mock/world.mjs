@@ -115,6 +115,16 @@ export class World {
     for (const follower of this.followers) follower();
   }
 
+  /** Answers no search from a position on until the returned function is called. */
+  holdSearch(from) {
+    let release;
+    this.searchHeld = { from, released: new Promise((done) => { release = done; }) };
+    return () => {
+      this.searchHeld = undefined;
+      release();
+    };
+  }
+
   remove(id) {
     const session = this.sessions.get(id);
     this.sessions.delete(id);
