@@ -89,7 +89,7 @@ class DriverLoop:
         return await self.client.list_sessions(dict(filter or {}))
 
     async def do_changes(self) -> None:
-        if self.client.pipe:
+        if not self.client.urls:
             raise UnsupportedInstruction("the stream over all sessions is a path of HTTP")
         await self.client.follow_changes()
 

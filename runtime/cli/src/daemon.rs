@@ -14,7 +14,7 @@ use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use trunkline_gateway::{Method, StatusCode, send_request};
+use trunkline_client::{Method, StatusCode, send_request};
 use trunkline_host::{config::state_dir, redact};
 
 use crate::{

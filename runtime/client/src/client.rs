@@ -36,6 +36,8 @@ pub struct Client {
     /// The cause of the connection's end.
     cause: Arc<OnceLock<ClientError>>,
     is_remote: bool,
+    #[cfg(feature = "websocket")]
+    http: Option<crate::HttpClient>,
 }
 
 /// A page of the journal's sessions ([journal.12]).
@@ -98,6 +100,8 @@ impl Client {
             to_visit: Arc::default(),
             cause: Arc::default(),
             is_remote: pipe.is_remote(),
+            #[cfg(feature = "websocket")]
+            http: transport.http().map(|http| http.with_policy(policy)),
         };
         let to_visit = client.to_visit.clone();
         let connection = ConnectionTask::new(receiver, to_visit, policy, client.cause.clone());
@@ -409,6 +413,34 @@ impl Client {
             ),
             _ => Err(unexpected()),
         }
+    }
+
+    /// Returns HTTP of the daemon, for its search, the stream over all sessions, and all other
+    /// paths. It has connections of its own, and outlives this client.
+    ///
+    /// # Errors
+    /// [`ClientError::Unsupported`] for a command, streams, and other transports without HTTP.
+    #[cfg(feature = "websocket")]
+    pub fn http(&self) -> Result<&crate::HttpClient, ClientError> {
+        let http = self.http.as_ref();
+        http.ok_or(ClientError::Unsupported(crate::http::NO_HTTP))
+    }
+
+    /// Closes a session, and removes all that is kept of it. This client, like all others, must
+    /// have left it before.
+    ///
+    /// # Errors
+    /// As [`HttpClient::remove_session`](crate::HttpClient::remove_session): the status is 409 for
+    /// a session in use. [`ClientError::Unsupported`] as [`Client::http`].
+    ///
+    /// # Cancel safety
+    /// Cancelling may leave the session removed.
+    #[cfg(feature = "websocket")]
+    pub async fn remove_session(&self, session: &SessionId) -> Result<(), ClientError> {
+        let http = self.http()?;
+        // HTTP does not overtake what was sent before, such as leaving the session.
+        self.agents(false).await?;
+        http.remove_session(session).await
     }
 
     /// Waits until the client has given up its connection, or was closed, and returns the cause.

@@ -39,7 +39,7 @@ const MAX_UNWRITTEN_BYTES: usize = 1 << 20;
 const MAX_PENDING_REQUESTS: usize = 1024;
 
 /// The duration after which a connection that breaks counts as progress.
-const STEADY: Duration = Duration::from_secs(10);
+pub(crate) const STEADY: Duration = Duration::from_secs(10);
 
 /// The interval of pings over a network, and the unanswered ones after which the connection counts
 /// as lost.

@@ -1,5 +1,7 @@
 //! Errors of calls, and the causes with which sessions and turns end.
 
+use std::time::Duration;
+
 use trunkline_protocol::{AttachRefusal, ClosedReason, Failure, RequestId, SessionId};
 
 /// The cause of a failed call, or of the end of a session. Texts are sentences.
@@ -86,6 +88,16 @@ pub enum ClientError {
     /// update that it refuses.
     #[error("the host refuses the request: {0}")]
     RequestFailed(String),
+    /// The daemon answered a request of HTTP with a status other than 2xx.
+    #[error("the daemon refuses the request ({status}): {message}")]
+    HttpRefused {
+        /// The status.
+        status: u16,
+        /// The text for a person.
+        message: String,
+        /// The time before which the daemon refuses the request again.
+        retry_after: Option<Duration>,
+    },
 }
 
 impl ClientError {
@@ -97,6 +109,7 @@ impl ClientError {
         match self {
             Self::Unreachable(error) | Self::ConnectionLost(error) => error.is_permanent,
             Self::SessionUnserved { .. } | Self::Busy(_) => false,
+            Self::HttpRefused { status, .. } => *status < 500 && !matches!(status, 408 | 425 | 429),
             Self::SessionRefused { reason, .. } => !matches!(
                 reason,
                 Some(AttachRefusal::ReadOnly | AttachRefusal::Unavailable)

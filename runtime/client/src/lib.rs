@@ -1,5 +1,5 @@
 //! A hub in Rust: opens and attaches to sessions of a host, over a child process, a Unix socket or
-//! a WebSocket.
+//! a WebSocket, and the HTTP of a daemon.
 //!
 //! A [`Client`] is one connection to a host: `trunkline serve`, or a daemon. It opens [`Session`]s
 //! and attaches to sessions of the host's journal, any number of them at once. Events of a session
@@ -34,6 +34,8 @@
 //! | `event` | [`Event`] and [`Events`]: the bounded queue of a session |
 //! | `session_set` | [`SessionSet`]: the events and calls of many sessions in one task |
 //! | `transport` | [`Connect`] and the transports: [`ChildProcess`], [`UnixSocket`], [`Streams`], `WebSocket` |
+//! | `http` | `HttpClient`: files, the search, removal, and other requests (feature `websocket`) |
+//! | `changes` | `SessionChanges`: the stream over all sessions |
 //! | `connection` | the one task that owns a connection |
 //! | `session_state` | the state of one session in that task; no I/O |
 //! | `reconnect` | [`ReconnectPolicy`], and the waits between attempts |
@@ -55,14 +57,19 @@
 //! Events wait for a slow reader up to [`PAUSE_SESSION_BYTES`]; then the host holds the session
 //! back and other sessions continue. If it does not, the whole connection is not read from
 //! [`STOP_READING_BYTES`] on. A session has at most [`MAX_OPEN_INPUT_BYTES`] of inputs without an
-//! end. Lines are at most as long as the host reads them ([frame.11]).
+//! end. Lines are at most as long as the host reads them ([frame.11]). Files have at most
+//! [`MAX_FILE_BYTES`].
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "websocket")]
+mod changes;
 mod client;
 mod connection;
 mod error;
 mod event;
+#[cfg(feature = "websocket")]
+mod http;
 mod reconnect;
 mod session;
 mod session_set;
@@ -73,11 +80,21 @@ mod turn;
 /// The protocol's messages, as they are in requests and events.
 pub use trunkline_protocol as protocol;
 
+#[cfg(feature = "websocket")]
+pub use changes::{ChangeKind, MAX_CHANGE_BYTES, SessionChange, SessionChanges};
 pub use client::{Client, HistoryPage, SessionPage};
 pub use error::{ClientError, ConnectError};
 pub use event::{
     Event, EventBody, Events, PAUSE_SESSION_BYTES, RESUME_SESSION_BYTES, STOP_READING_BYTES,
 };
+#[cfg(all(feature = "websocket", unix))]
+pub use http::send_request;
+#[cfg(feature = "websocket")]
+pub use http::{
+    HttpClient, MAX_RESPONSE_BYTES, SearchHit, SearchPage, SearchQuery, exchange, send_request_over,
+};
+#[cfg(feature = "websocket")]
+pub use hyper::{Method, StatusCode};
 pub use reconnect::{ReconnectBackoff, ReconnectPolicy};
 pub use session::{MAX_FILE_BYTES, MAX_OPEN_INPUT_BYTES, Session};
 pub use session_set::{FinishCall, SessionSet, SetItem};

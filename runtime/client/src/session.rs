@@ -138,20 +138,24 @@ impl Session {
     ///
     /// Returns when the input is on its way. However often the connection breaks, a host with a
     /// journal has it once; a file of it may be announced twice. [`Turn::accepted`] waits for the
-    /// host.
+    /// host. Over a network, files are uploaded, and the call returns when the host has the input
+    /// and those before it.
     ///
     /// # Errors
     /// [`ClientError::Busy`] if 1024 inputs or [`MAX_OPEN_INPUT_BYTES`] have no end,
     /// [`ClientError::File`] if a file is not a regular file at an absolute path,
-    /// [`ClientError::LineTooLong`], [`ClientError::Unsupported`] for files over a network,
-    /// [`ClientError::ObserveOnly`], and the cause of the session's end.
+    /// [`ClientError::LineTooLong`], [`ClientError::ObserveOnly`], and the cause of the session's
+    /// end. For files over a network also [`ClientError::Unsupported`], if the connection has no
+    /// HTTP (`Client::http`) or the input has a `_meta`, [`ClientError::File`] for more than
+    /// [`MAX_FILE_BYTES`], and [`ClientError::HttpRefused`].
     ///
     /// # Cancel safety
-    /// Cancelling sends nothing.
+    /// Cancelling sends nothing. With files over a network, it may leave the input sent.
     pub async fn send(&self, input: impl Into<Input>) -> Result<Turn, ClientError> {
         self.check_control()?;
         let input = input.into();
-        for file in &input.files {
+        let is_posted = self.shared.client.is_remote() && !input.files.is_empty();
+        for file in input.files.iter().filter(|_| !is_posted) {
             self.check_input_file(file)?;
         }
         let turn_id = random_id(TurnId::new);
@@ -179,14 +183,61 @@ impl Session {
             meta: input.meta,
             progress: sender,
             room,
+            is_posted,
         };
-        self.command(SessionCommand::Send(pending)).await?;
-        Ok(Turn {
+        let turn = Turn {
             requested_id: turn_id,
             message_id,
             progress,
             session: self.clone(),
-        })
+        };
+        match is_posted {
+            true => self.post(pending).await?,
+            false => self.command(SessionCommand::Send(pending)).await?,
+        }
+        Ok(turn)
+    }
+
+    /// Uploads the files of an input and sends it by HTTP, behind those before it.
+    #[cfg(feature = "websocket")]
+    async fn post(&self, mut turn: PendingTurn) -> Result<(), ClientError> {
+        let http = self.shared.client.http()?;
+        if turn.meta.is_some() {
+            return Err(ClientError::Unsupported("`_meta` beside files"));
+        }
+        let mut files = Vec::new();
+        for file in std::mem::take(&mut turn.files) {
+            let contents = read_file(Path::new(&file.file_path), file.sha256).await?;
+            let name = Path::new(&file.file_path).file_name().unwrap_or_default();
+            let name = file
+                .file_name
+                .unwrap_or_else(|| name.to_string_lossy().into());
+            let sha256 = http.put_file(self.id(), &name, contents).await?;
+            let mut named = serde_json::json!({ "sha256": sha256.to_string(), "name": name });
+            if let Some(mime_type) = file.file_mime_type {
+                named["mime_type"] = mime_type.into();
+            }
+            files.push(named);
+        }
+        let input = turn.input.clone();
+        let earlier = self.call(|reply| SessionCommand::Post(turn, reply)).await?;
+        for mut progress in earlier {
+            // The end of the session ends it, too.
+            let _ = progress
+                .wait_for(|progress| progress.accepted.is_some() || progress.end.is_some())
+                .await;
+        }
+        let Some(message_id) = &input.message_id else {
+            return Ok(());
+        };
+        let posted = http.post_input(self.id(), message_id, &input.content, files);
+        let (turn_id, result) = posted.await?;
+        self.command(SessionCommand::Accept(turn_id, result)).await
+    }
+
+    #[cfg(not(feature = "websocket"))]
+    async fn post(&self, _: PendingTurn) -> Result<(), ClientError> {
+        Err(ClientError::Unsupported(NO_FILES))
     }
 
     /// Adds to a running turn ([turn.10]). Returns the agent's answer, whether or not the text
@@ -357,33 +408,26 @@ impl Session {
     /// Reads a file that the agent gave, and compares it with the announced digest ([large.1]).
     ///
     /// # Errors
-    /// [`ClientError::File`] if it cannot be read, differs, or has more than [`MAX_FILE_BYTES`];
-    /// [`ClientError::Unsupported`] over a network: there the file is at `GET
-    /// /v1/sessions/ID/files/SHA256`.
+    /// [`ClientError::File`] if it cannot be read, differs, or has more than [`MAX_FILE_BYTES`].
+    /// Over a network also as `HttpClient::get_file`, and [`ClientError::Unsupported`] if the
+    /// connection has no HTTP.
     ///
     /// # Cancel safety
     /// Cancelling changes nothing.
     pub async fn file(&self, file: &FileOutput) -> Result<Vec<u8>, ClientError> {
         if self.shared.client.is_remote() {
-            return Err(ClientError::Unsupported(
-                "files by path; read them over HTTP: GET /v1/sessions/ID/files/SHA256",
-            ));
+            #[cfg(not(feature = "websocket"))]
+            return Err(ClientError::Unsupported(NO_FILES));
+            #[cfg(feature = "websocket")]
+            return match &file.sha256 {
+                Some(sha256) => self.shared.client.http()?.get_file(self.id(), sha256).await,
+                None => Err(file_error(
+                    Path::new(file.file_name.as_deref().unwrap_or_default()),
+                    "the entry has no digest of it".to_owned(),
+                )),
+            };
         }
-        let path = Path::new(&file.file_path);
-        let bytes = check_file(path, tokio::fs::metadata(path).await)?;
-        if bytes > MAX_FILE_BYTES {
-            let problem = format!("it has more than {MAX_FILE_BYTES} bytes");
-            return Err(file_error(path, problem));
-        }
-        let read = tokio::fs::read(path).await;
-        let contents = read.map_err(|error| file_error(path, error.to_string()))?;
-        match file.sha256 {
-            Some(announced) if announced != Sha256::of(&contents) => Err(file_error(
-                path,
-                "its contents are not the announced ones".to_owned(),
-            )),
-            _ => Ok(contents),
-        }
+        read_file(Path::new(&file.file_path), file.sha256).await
     }
 
     /// Closes the session for all clients, and waits for its end ([session.4]). Closing twice is
@@ -449,9 +493,7 @@ impl Session {
     /// Blocks for the time of a `stat`: a call that waited for it could be overtaken by a later one.
     fn check_input_file(&self, file: &FileInput) -> Result<(), ClientError> {
         if self.shared.client.is_remote() {
-            return Err(ClientError::Unsupported(
-                "files by path; give them over HTTP: PUT /v1/sessions/ID/files",
-            ));
+            return Err(ClientError::Unsupported(NO_FILES));
         }
         let path = Path::new(&file.file_path);
         check_file(path, std::fs::metadata(path)).map(drop)
@@ -489,6 +531,28 @@ impl Session {
         let (reply, answer) = oneshot::channel();
         self.command(command(reply)).await?;
         answer.await.unwrap_or_else(|_| Err(self.cause()))
+    }
+}
+
+/// What [`ClientError::Unsupported`] names for files without an input, and without HTTP.
+const NO_FILES: &str = "files by path; give them with an input";
+
+/// Reads a file of at most [`MAX_FILE_BYTES`], and compares it with its announced digest.
+async fn read_file(path: &Path, announced: Option<Sha256>) -> Result<Vec<u8>, ClientError> {
+    let bytes = check_file(path, tokio::fs::metadata(path).await)?;
+    if bytes > MAX_FILE_BYTES {
+        let problem =
+            format!("it has more than {MAX_FILE_BYTES} bytes, the limit `MAX_FILE_BYTES`");
+        return Err(file_error(path, problem));
+    }
+    let read = tokio::fs::read(path).await;
+    let contents = read.map_err(|error| file_error(path, error.to_string()))?;
+    match announced {
+        Some(announced) if announced != Sha256::of(&contents) => Err(file_error(
+            path,
+            "its contents are not the announced ones".to_owned(),
+        )),
+        _ => Ok(contents),
     }
 }
 

@@ -70,6 +70,9 @@ pub(crate) struct PendingTurn {
     pub(crate) progress: watch::Sender<TurnProgress>,
     /// The input's share of the room of its session.
     pub(crate) room: OwnedSemaphorePermit,
+    /// True if it goes by HTTP, because of its files. If no handle of its turn is left before it is
+    /// accepted, it was not sent.
+    pub(crate) is_posted: bool,
 }
 
 /// A steer without an answer.
@@ -128,10 +131,24 @@ impl CallAnswer {
     }
 }
 
+/// The progress of inputs that have no acceptance.
+#[cfg(feature = "websocket")]
+type UnacceptedInputs = Vec<watch::Receiver<TurnProgress>>;
+
 /// A call on a session.
 #[derive(Debug)]
 pub(crate) enum SessionCommand {
     Send(PendingTurn),
+    /// Reports the earlier inputs that are written and not accepted: this one must not overtake
+    /// them.
+    #[cfg(feature = "websocket")]
+    Post(
+        PendingTurn,
+        oneshot::Sender<Result<UnacceptedInputs, ClientError>>,
+    ),
+    /// The acceptance of an input that was posted.
+    #[cfg(feature = "websocket")]
+    Accept(Option<TurnId>, InputResult),
     Steer(PendingSteer),
     Stop {
         stop: PendingStop,
@@ -427,6 +444,19 @@ impl SessionState {
                 }
                 self.turns.push_back(turn);
             }
+            #[cfg(feature = "websocket")]
+            SessionCommand::Post(turn, earlier) => {
+                self.turns.retain(|turn| !turn.is_withdrawn());
+                let waiting = self.turns.iter().filter(|turn| turn.is_unsent());
+                let waiting = waiting.map(|turn| turn.progress.subscribe());
+                reply(earlier, Ok(waiting.collect()));
+                self.turns.push_back(turn);
+            }
+            #[cfg(feature = "websocket")]
+            SessionCommand::Accept(turn_id, result) => {
+                self.accept(turn_id.as_ref(), &result);
+                self.leave_when_sent(out);
+            }
             SessionCommand::Steer(steer) => {
                 let message = steer.message(&self.id);
                 if let Err(problem) = self.fits(&message) {
@@ -631,6 +661,7 @@ impl SessionState {
         // The state can be ahead of the last entry that is stored: then the `session.closed`
         // follows.
         if is_closed && self.last_seq >= self.attached_seq && !self.has_read_last {
+            self.hang_up(false, out);
             return self.end(&ClientError::SessionClosed {
                 reason: None,
                 failure: None,
@@ -706,7 +737,7 @@ impl SessionState {
         }
         self.place_unconfirmed();
         let mut turns = std::mem::take(&mut self.turns);
-        for turn in turns.iter_mut().filter(|turn| !turn.is_accepted()) {
+        for turn in turns.iter_mut().filter(|turn| turn.is_unsent()) {
             self.write_turn(turn, out);
         }
         self.turns = turns;
@@ -789,6 +820,10 @@ impl SessionState {
                 };
                 // The event comes before the end that it causes.
                 self.deliver(event.clone(), out);
+                // As long as this client is attached, the session cannot be removed.
+                if self.has_journal == Some(true) {
+                    self.hang_up(false, out);
+                }
                 self.end(&cause);
             }
             _ => {}
@@ -1120,8 +1155,19 @@ impl PendingTurn {
         self.turn_id == *turn_id || self.progress.borrow().turn_id == *turn_id
     }
 
+    /// Returns true if nothing is left to send.
     fn is_accepted(&self) -> bool {
-        self.progress.borrow().accepted.is_some()
+        self.progress.borrow().accepted.is_some() || self.is_withdrawn()
+    }
+
+    /// Returns true if it is written to the host, again on each connection.
+    fn is_unsent(&self) -> bool {
+        !self.is_posted && !self.is_accepted()
+    }
+
+    fn is_withdrawn(&self) -> bool {
+        let is_open = self.progress.borrow().accepted.is_none();
+        self.is_posted && is_open && self.progress.is_closed()
     }
 
     fn accept(&mut self, acceptance: Acceptance) {

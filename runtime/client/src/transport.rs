@@ -21,8 +21,12 @@ use tokio::{
 use trunkline_pipe::SocketPath;
 
 #[cfg(feature = "websocket")]
+pub(crate) use self::websocket::DaemonAddresses;
+#[cfg(feature = "websocket")]
 pub use self::websocket::{AddressError, ByteStream, ServerAddress, WebSocket, tls_config};
 use crate::ConnectError;
+#[cfg(feature = "websocket")]
+use crate::HttpClient;
 
 /// Timeout for the exit of a command whose streams have ended, and of one that is closed. Then it
 /// is killed.
@@ -38,6 +42,12 @@ const WRONG_CONFIGURATION: i32 = 2;
 pub trait Connect: Send + 'static {
     /// Makes a connection. The caller limits the time.
     fn connect(&mut self) -> impl Future<Output = Result<Pipe, ConnectError>> + Send;
+
+    /// Returns HTTP of the same host. `None` by default: not every host has it.
+    #[cfg(feature = "websocket")]
+    fn http(&self) -> Option<HttpClient> {
+        None
+    }
 }
 
 /// The two ends of a connection to a host.
@@ -249,6 +259,11 @@ impl UnixSocket {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
+
+    #[cfg(feature = "websocket")]
+    pub(crate) fn into_path(self) -> PathBuf {
+        self.path
+    }
 }
 
 #[cfg(unix)]
@@ -264,5 +279,10 @@ impl Connect for UnixSocket {
         })?;
         let (input, output) = stream.into_split();
         Ok(Pipe::new(input, output))
+    }
+
+    #[cfg(feature = "websocket")]
+    fn http(&self) -> Option<HttpClient> {
+        Some(self.clone().into())
     }
 }

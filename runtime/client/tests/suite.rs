@@ -6,6 +6,8 @@ mod suite {
     mod calls;
     mod cuts;
     mod flow;
+    #[cfg(feature = "websocket")]
+    mod http;
     mod journal;
     mod reconnect;
     mod script;

@@ -1,6 +1,5 @@
 //! HTTP: listeners, connections, routes, and the files of the console.
 
-pub(crate) mod client;
 pub(crate) mod connection;
 pub(crate) mod console;
 pub(crate) mod cors;

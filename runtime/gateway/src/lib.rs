@@ -34,10 +34,8 @@ mod webhooks;
 pub use auth::token::{
     NewToken, PairedBrowser, PendingTokenSync, PublicToken, Scope, Token, TokenError, TokenFile,
 };
-pub use axum::http::{Method, StatusCode};
 pub use gateway::{DaemonOperator, DailyUsage, Gateway, Options};
 pub use http::{
-    client::{send_request, send_request_over},
     listener::{HostName, Listener},
     tls::{Tls, TlsError},
 };

@@ -23,12 +23,12 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
-use trunkline_client::{ReconnectBackoff, ReconnectPolicy, ServerAddress, tls_config};
+use trunkline_client::{ReconnectBackoff, ReconnectPolicy, ServerAddress, exchange, tls_config};
 use trunkline_host::config::Webhook;
 use trunkline_sessions::{AnnouncedChange, Sessions};
 use uuid::Uuid;
 
-use crate::{auth::token::hex, http::client::exchange};
+use crate::auth::token::hex;
 
 /// Maximum number of deliveries that wait for one webhook.
 const MAX_WAITING: usize = 1024;

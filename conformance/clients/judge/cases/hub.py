@@ -182,7 +182,7 @@ async def _expect_change(trial: Trial, **members: str) -> None:
     )
 
 
-@case("C-EVT-01", "the stream over all sessions brings a snapshot and each change once", "docs/gateway.md#changes-of-all-sessions")
+@case("C-EVT-01", "the stream over all sessions brings a snapshot and each change once", "docs/gateway.md#changes-of-all-sessions", NETWORK)
 async def changes(trial: Trial) -> None:
     trial.journal.open("before")
     await trial.connect()
@@ -200,7 +200,7 @@ async def changes(trial: Trial) -> None:
     trial.expect(kinds == [("session", "opened"), ("turn", "started"), ("turn", "ended")], "three changes in order", kinds)
 
 
-@case("C-EVT-02", "the stream over all sessions continues behind its last event", "docs/gateway.md#changes-of-all-sessions")
+@case("C-EVT-02", "the stream over all sessions continues behind its last event", "docs/gateway.md#changes-of-all-sessions", NETWORK)
 async def changes_continue(trial: Trial) -> None:
     await trial.connect()
     await trial.driver.call("changes")
@@ -216,7 +216,7 @@ async def changes_continue(trial: Trial) -> None:
     trial.expect(opened == ["first", "second", "third"], "each change once: first, second, third", opened)
 
 
-@case("C-EVT-03", "`reset` voids what the stream gave, and a new snapshot follows", "docs/gateway.md#changes-of-all-sessions")
+@case("C-EVT-03", "`reset` voids what the stream gave, and a new snapshot follows", "docs/gateway.md#changes-of-all-sessions", NETWORK)
 async def changes_reset(trial: Trial) -> None:
     await trial.connect()
     await trial.driver.call("changes")
@@ -239,7 +239,7 @@ async def changes_reset(trial: Trial) -> None:
     )  # fmt: skip
 
 
-@case("C-EVT-04", "a refused stream over all sessions ends, and is not retried", "[client.1]")
+@case("C-EVT-04", "a refused stream over all sessions ends, and is not retried", "[client.1]", NETWORK)
 async def changes_refused(trial: Trial) -> None:
     await trial.connect()
     trial.daemon.fault("changes", refuse(403), times=100)

@@ -18,8 +18,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 use trunkline_acp::{Host, Options};
-use trunkline_client::{Connect, ConnectError, Pipe, connect_unix};
-use trunkline_gateway::Method;
+use trunkline_client::{Connect, ConnectError, Method, Pipe, connect_unix};
 use trunkline_host::config::Command;
 use trunkline_protocol::{SessionId, Sha256};
 

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use clap::Args;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use trunkline_gateway::Method;
+use trunkline_client::Method;
 
 use super::{print_json, print_line, table::ListTable};
 use crate::{

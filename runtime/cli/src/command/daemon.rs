@@ -12,7 +12,7 @@ use anstream::eprintln;
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use tokio::time::{Instant, sleep};
-use trunkline_gateway::Method;
+use trunkline_client::Method;
 
 use super::{
     cluster::{DrainArgs, StatusArgs},

@@ -28,7 +28,7 @@ use tokio_tungstenite::{
 use trunkline_protocol::MAX_LINE;
 
 use super::{Connect, Pipe};
-use crate::ConnectError;
+use crate::{ConnectError, HttpClient};
 
 /// The longest message, in bytes: a line, and what the relay adds to it.
 const MAX_MESSAGE: usize = MAX_LINE + (256 << 10);
@@ -42,11 +42,56 @@ const PATH: &str = "/v1/pipe";
 /// file that `SSL_CERT_FILE` names. Without TLS only this machine is reached, unless
 /// [`WebSocket::allow_insecure`] is used. A token that the daemon refuses (401, 403) is permanent.
 /// Several addresses are daemons of one cluster, and are tried in turn.
+#[derive(Debug, Clone)]
 pub struct WebSocket {
-    addresses: Vec<String>,
+    daemons: DaemonAddresses,
     next: usize,
+}
+
+/// The addresses of the daemons of one cluster, and the token that opens them.
+#[derive(Clone)]
+pub(crate) struct DaemonAddresses {
+    addresses: Vec<String>,
     token: String,
     is_insecure: bool,
+}
+
+impl DaemonAddresses {
+    /// Connects to the daemon of this number, modulo their count. Returns its address, the
+    /// connection, and the header with the token.
+    pub(crate) async fn connect(
+        &self,
+        number: usize,
+    ) -> Result<(ServerAddress, Box<dyn ByteStream>, HeaderValue), ConnectError> {
+        let wrong = |reason: &dyn fmt::Display| {
+            ConnectError::permanent(format!("the address of the daemon is wrong: {reason}"))
+        };
+        let address = &self.addresses[number % self.addresses.len()];
+        let server: ServerAddress = address.parse().map_err(|error| wrong(&error))?;
+        if server.path().contains('?') {
+            return Err(wrong(&"it has a query"));
+        }
+        if server.is_exposed() && !self.is_insecure {
+            return Err(wrong(&"without TLS the token could be read on the way"));
+        }
+        let mut bearer = HeaderValue::try_from(format!("Bearer {}", self.token))
+            .map_err(|_| ConnectError::permanent("the token has characters that no token has"))?;
+        bearer.set_sensitive(true);
+        let stream = server.connect().await.map_err(|error| match error.kind() {
+            // This machine has no certificates.
+            io::ErrorKind::NotFound => ConnectError::permanent(error.to_string()),
+            _ => ConnectError::transient(format!("the daemon at {server}: {error}")),
+        })?;
+        Ok((server, stream, bearer))
+    }
+
+    /// Removes the token from a text of the daemon.
+    pub(crate) fn without_token(&self, text: &str) -> String {
+        match &*self.token {
+            "" => text.to_owned(),
+            token => text.replace(token, "[token]"),
+        }
+    }
 }
 
 impl WebSocket {
@@ -54,51 +99,43 @@ impl WebSocket {
     #[must_use]
     pub fn new(address: impl Into<String>, token: impl Into<String>) -> Self {
         Self {
-            addresses: vec![address.into()],
+            daemons: DaemonAddresses {
+                addresses: vec![address.into()],
+                token: token.into(),
+                is_insecure: false,
+            },
             next: 0,
-            token: token.into(),
-            is_insecure: false,
         }
     }
 
     /// Adds the address of another daemon of the same cluster.
     #[must_use]
     pub fn or(mut self, address: impl Into<String>) -> Self {
-        self.addresses.push(address.into());
+        self.daemons.addresses.push(address.into());
         self
     }
 
     /// Allows other machines without TLS: everyone on the way can read all, the token too.
     #[must_use]
     pub fn allow_insecure(mut self) -> Self {
-        self.is_insecure = true;
+        self.daemons.is_insecure = true;
         self
     }
 
-    async fn open(&self, address: &str) -> Result<Pipe, ConnectError> {
-        let wrong = |reason: &dyn fmt::Display| {
-            ConnectError::permanent(format!("the address {address} is wrong: {reason}"))
-        };
-        let server: ServerAddress = address.parse().map_err(|error| wrong(&error))?;
-        if server.is_exposed() && !self.is_insecure {
-            return Err(wrong(&"without TLS the token could be read on the way"));
-        }
-        let failed = |error: &dyn fmt::Display| {
-            ConnectError::transient(format!("the daemon at {address}: {error}"))
-        };
-        let stream = server.connect().await.map_err(|error| match error.kind() {
-            // This machine has no certificates.
-            io::ErrorKind::NotFound => ConnectError::permanent(error.to_string()),
-            _ => failed(&error),
-        })?;
+    pub(crate) fn into_addresses(self) -> DaemonAddresses {
+        self.daemons
+    }
+
+    async fn open(&self, number: usize) -> Result<Pipe, ConnectError> {
+        let (server, stream, bearer) = self.daemons.connect(number).await?;
         let target = format!("{server}{PATH}");
         let mut request = target
             .into_client_request()
-            .map_err(|error| wrong(&error))?;
-        let mut bearer = HeaderValue::try_from(format!("Bearer {}", self.token))
-            .map_err(|_| ConnectError::permanent("the token has characters that no token has"))?;
-        bearer.set_sensitive(true);
+            .map_err(|error| ConnectError::permanent(format!("the address {server}: {error}")))?;
         request.headers_mut().insert(AUTHORIZATION, bearer);
+        let failed = |error: &dyn fmt::Display| {
+            ConnectError::transient(format!("the daemon at {server}: {error}"))
+        };
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_MESSAGE))
             .max_frame_size(Some(MAX_MESSAGE));
@@ -113,11 +150,11 @@ impl WebSocket {
                 Err(match status {
                     StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                         ConnectError::permanent(format!(
-                            "the daemon at {address} refuses the token ({status}); make one with `trunkline token new --scope control`"
+                            "the daemon at {server} refuses the token ({status}); make one with `trunkline token new --scope control`"
                         ))
                     }
                     _ if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
-                        ConnectError::permanent(format!("the daemon at {address} answers {status}"))
+                        ConnectError::permanent(format!("the daemon at {server} answers {status}"))
                     }
                     _ => failed(&status),
                 })
@@ -130,10 +167,10 @@ impl WebSocket {
 impl Connect for WebSocket {
     async fn connect(&mut self) -> Result<Pipe, ConnectError> {
         let mut first = None;
-        for _ in 0..self.addresses.len() {
-            let address = self.addresses[self.next % self.addresses.len()].clone();
+        for _ in 0..self.daemons.addresses.len() {
+            let number = self.next;
             self.next += 1;
-            match self.open(&address).await {
+            match self.open(number).await {
                 Ok(pipe) => return Ok(pipe),
                 Err(error) if error.is_permanent() => return Err(error),
                 Err(error) => first = first.or(Some(error)),
@@ -141,11 +178,15 @@ impl Connect for WebSocket {
         }
         Err(first.unwrap_or_else(|| ConnectError::permanent("no address was given")))
     }
+
+    fn http(&self) -> Option<HttpClient> {
+        Some(self.clone().into())
+    }
 }
 
-impl fmt::Debug for WebSocket {
+impl fmt::Debug for DaemonAddresses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WebSocket")
+        f.debug_struct("DaemonAddresses")
             .field("addresses", &self.addresses)
             .finish_non_exhaustive()
     }

@@ -12,8 +12,8 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use trunkline_client::{
-    ChildProcess, Client, ClientError, Event, EventBody, Events, Input, ReconnectPolicy, Session,
-    Turn, UnixSocket, WebSocket,
+    ChildProcess, Client, ClientError, Event, EventBody, Events, Input, ReconnectPolicy,
+    SearchQuery, Session, SessionChanges, Turn, UnixSocket, WebSocket,
     protocol::{
         AdapterBody, FileInput, FileOutput, InputResponse, Json, PermissionResponse, RelayBody,
         RequestId, Role, SessionAttach, SessionId, SessionStart, SessionUpdate, SessionsList,
@@ -30,7 +30,9 @@ enum Failure {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         match error {
-            ClientError::Unsupported(what) => Self::Unsupported(format!("it has no {what}")),
+            ClientError::Unsupported(what) => {
+                Self::Unsupported(format!("this connection has no {what}"))
+            }
             error => Self::Client(error),
         }
     }
@@ -70,7 +72,11 @@ fn error_of(error: &ClientError) -> Value {
     } else {
         "temporary"
     };
-    json!({ "class": class, "message": error.to_string() })
+    let status = match error {
+        ClientError::HttpRefused { status, .. } => Some(status),
+        _ => None,
+    };
+    json!({ "class": class, "status": status, "message": error.to_string() })
 }
 
 fn text<'a>(message: &'a Value, name: &str) -> &'a str {
@@ -166,10 +172,16 @@ impl Driver {
             }
             "close" => self.session(message)?.close().await?,
             "leave" => self.client()?.close().await,
-            "changes" => return unsupported("the stream over all sessions is a path of HTTP"),
-            "search" => return unsupported("the search is a path of HTTP"),
-            "remove" => return unsupported("removing a session is a path of HTTP"),
-            "put_file" => return unsupported("uploads are a path of HTTP"),
+            "changes" => {
+                let changes = self.client()?.http()?.changes(None);
+                tokio::spawn(report_changes(changes));
+            }
+            "search" => return self.search(message).await,
+            "remove" => {
+                let id = session_id(message)?;
+                self.client()?.remove_session(&id).await?;
+            }
+            "put_file" => return self.put_file(message).await,
             other => return unsupported(&format!("there is no `{other}`")),
         }
         Ok(json!({}))
@@ -391,6 +403,35 @@ impl Driver {
         Ok(json!({ "sessions": sessions, "next": page.next }))
     }
 
+    async fn search(&self, message: &Value) -> Outcome {
+        let query = SearchQuery {
+            text: text(message, "text").to_owned(),
+            ..SearchQuery::default()
+        };
+        let page = self.client()?.http()?.search(&query).await?;
+        let hits = page
+            .hits
+            .iter()
+            .map(|hit| json!({ "id": hit.id, "seq": hit.seq }));
+        Ok(json!({ "hits": hits.collect::<Vec<_>>(), "next": page.next }))
+    }
+
+    async fn put_file(&self, message: &Value) -> Outcome {
+        let path = Path::new(text(message, "path"));
+        let contents = tokio::fs::read(path)
+            .await
+            .map_err(|error| ClientError::File {
+                path: path.display().to_string(),
+                message: error.to_string(),
+            })?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let http = self.client()?.http()?.clone();
+        let sha256 = http
+            .put_file(&session_id(message)?, &name, contents)
+            .await?;
+        Ok(json!({ "sha256": sha256.to_string() }))
+    }
+
     async fn file(&self, message: &Value) -> Outcome {
         let session = self.session(message)?;
         let key = (
@@ -405,6 +446,17 @@ impl Driver {
         let sha256 = Sha256::of(&data).to_string();
         Ok(json!({ "sha256": sha256, "size": data.len() }))
     }
+}
+
+/// Reports the stream over all sessions until it is given up.
+async fn report_changes(mut changes: SessionChanges) {
+    let error = loop {
+        match changes.next().await {
+            Ok(change) => write(&json!({ "event": "change", "change": change.data })),
+            Err(error) => break error,
+        }
+    };
+    write(&json!({ "event": "changes.ended", "error": error_of(&error) }));
 }
 
 fn unsupported(reason: &str) -> Outcome {

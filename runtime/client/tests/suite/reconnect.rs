@@ -281,6 +281,8 @@ async fn the_entry_that_closes_a_session_is_waited_for_unless_it_was_there_befor
         host.attached(1, &json!({"state": "closed"})).await;
         host.write(&entry(&id, 2, "session.closed", &json!({})))
             .await;
+        // Otherwise the host could not remove it.
+        host.expect("session.detach").await;
     };
     let (closed, ()) = tokio::join!(closing.close(), closes);
     closed.unwrap();
@@ -296,4 +298,5 @@ async fn the_entry_that_closes_a_session_is_waited_for_unless_it_was_there_befor
     let (attached, _) = tokio::join!(attach, host.attached(2, &closed));
     let (_session, mut events) = attached.unwrap();
     assert_eq!(events.next().await, Ok(None));
+    host.expect("session.detach").await;
 }

@@ -19,6 +19,7 @@ use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
+use trunkline_client::exchange;
 use trunkline_protocol::SessionId;
 
 use super::{ForwardedPrincipal, Peers, SessionLocation};
@@ -26,7 +27,6 @@ use crate::{
     auth::principal::Principal,
     gateway::Shared,
     http::{
-        client::exchange,
         connection::Peer,
         problem::{Answer, Problem},
         routes::SessionPath,
@@ -232,8 +232,10 @@ pub(super) async fn send_to_host(
             "the host {host} of the session cannot be reached: {error}"
         ))
     })?;
-    let exchanged = exchange(stream, request).await;
-    exchanged.map_err(|error| host_did_not_respond(host, &error))
+    let (response, connection) = exchange(stream, request)
+        .await
+        .map_err(|error| host_did_not_respond(host, &error))?;
+    Ok((response.map(Body::new), connection))
 }
 
 /// Connects to another host within [`PEER_TIMEOUT`].

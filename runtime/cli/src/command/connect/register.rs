@@ -7,9 +7,8 @@ use anyhow::anyhow;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
-use trunkline_client::ServerAddress;
+use trunkline_client::{Method, ServerAddress, send_request_over};
 use trunkline_connect::TokenFile;
-use trunkline_gateway::{Method, send_request_over};
 
 use super::runtime_id;
 use crate::{

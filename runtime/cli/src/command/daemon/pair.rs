@@ -11,7 +11,7 @@ use qrcode::{QrCode, render::unicode::Dense1x2};
 use rustix::termios::{QueueSelector, tcflush};
 use serde_json::{Value, json};
 use tokio::{task::spawn_blocking, time::sleep};
-use trunkline_gateway::Method;
+use trunkline_client::Method;
 
 use crate::{
     command::print_line,
