@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
+import functools
 import json
 import tempfile
 import time
@@ -48,11 +49,11 @@ class Case:
 CASES: list[Case] = []
 
 
-def case(case_id: str, title: str, clause: str, transports: tuple[str, ...] = ("http",)) -> Any:
-    """Registers a case."""
+def case(case_id: str, title: str, clause: str, transports: tuple[str, ...] = ("http",), **arguments: Any) -> Any:
+    """Registers a case: a function of a trial. It may stand for several cases, by their arguments."""
 
-    def register(run: Callable[[Trial], Awaitable[None]]) -> Callable[[Trial], Awaitable[None]]:
-        CASES.append(Case(case_id, title, clause, transports, run))
+    def register(run: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        CASES.append(Case(case_id, title, clause, transports, functools.partial(run, **arguments)))
         return run
 
     return register
@@ -129,6 +130,18 @@ class Trial:
     async def send(self, session: Session, turn: str, text: str, **members: Any) -> None:
         await self.driver.call("send", session=session.id, turn=turn, text=text, **members)
 
+    async def hold(self) -> Session:
+        """Opens a session whose turn `a` runs until it is stopped or steered."""
+        session = await self.open()
+        await self.send(session, "a", "hold")
+        await self.begun(session)
+        return session
+
+    async def begun(self, session: Session, count: int = 1) -> None:
+        """Waits until the client has reported the begin of a number of turns."""
+        has = lambda: sum(each["type"] == "turn.begin" for each in self.driver.entries(session.id)) >= count  # noqa: E731
+        await self.until(has, "the entry turn.begin" if count == 1 else f"{count} entries turn.begin", self.seen_events)
+
     async def asked(self, session: Session, kind: str = "permission") -> str:
         """Waits for the one callback of a request. Returns the request's id."""
         await self.until(lambda: session.requests, "a request of the agent", self.seen_events)
@@ -195,6 +208,22 @@ class Trial:
                     f"entry {entry['seq']} with the content {stored['content'][:200]!r}", repr(entry.get("content"))[:400]
                 )
 
+    async def expect_end(self, session: Session) -> Message:
+        """Expects the event `ended` of a session, and returns it."""
+        await self.until(lambda: self.driver.of("ended", session=session.id), "the event `ended`", self.seen_events)
+        return self.driver.of("ended", session=session.id)[0]
+
+    async def expect_permanent_end(self, session: Session) -> None:
+        ended = await self.expect_end(session)
+        self.expect((ended.get("error") or {}).get("class") == "permanent", "an end with a permanent error", ended)
+
+    async def expect_no_request(self, behind: str, seconds: float = QUIET) -> None:
+        """Expects that the client sends nothing for a while."""
+        made = len(self.daemon.requests)
+        await self.quiet(seconds)
+        more = len(self.daemon.requests) - made
+        self.expect(more == 0, f"no request behind {behind}", f"{more}")
+
     async def expect_turn(self, turn: str, within: float = SOON) -> Message:
         """Expects the one end of a turn, and returns it."""
         await self.until(lambda: self.driver.of("turn", turn=turn), f"the end of the turn {turn}", self.seen_events, within)
@@ -207,7 +236,7 @@ class Trial:
         end = await self.expect_turn(turn, within)
         self.expect(end.get("status") == "completed", f"the status completed of the turn {turn}", end)
         if text is not None and end.get("text") is not None:
-            self.expect(end["text"] == text, f"the text {text!r} of the turn {turn}", repr(end["text"])[:400])
+            self.expect(end["text"] == text, f"the text {text[:200]!r} of the turn {turn}", repr(end["text"][:400]))
         return end
 
     async def expect_failure(self, do: str, *, permanent: bool, status: int | None = None, within: float = 5.0, **members: Any) -> CallFailure:
@@ -274,6 +303,12 @@ def lose_answer(daemon: HttpDaemon) -> Fault:
         return True
 
     return fault
+
+
+async def bad_gateway(_: Request, reply: Reply) -> bool:
+    """Answers as a proxy without a daemon behind it."""
+    await reply.send(502, b"<html>Bad Gateway</html>", {"content-type": "text/html"})
+    return True
 
 
 async def lose_request(_: Request, reply: Reply) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from typing import Any
 
 from ..driver import CallFailure
 from ..http_daemon import Reply, Request
 from ..journal import Session
-from ..trial import ALL, NETWORK, Failure, Trial, case, lose_request, refuse
+from ..trial import ALL, NETWORK, Failure, Trial, bad_gateway, case, lose_request, refuse
 
 PERMANENT = (400, 403, 404, 409, 410, 416, 422)
 MIB = 1024 * 1024
@@ -44,9 +45,7 @@ async def unknown_token(trial: Trial) -> None:
     else:
         await trial.expect_failure("open", permanent=True, status=401)
     made = len(trial.daemon.requests)
-    await trial.quiet()
-    more = len(trial.daemon.requests) - made
-    trial.expect(more == 0, "no request behind the failure", f"{more}")
+    await trial.expect_no_request("the failure")
     trial.expect(made <= 2, "at most two requests", f"{made}")
 
 
@@ -56,13 +55,8 @@ async def revoked_token(trial: Trial) -> None:
     await trial.expect_entries(session)
     trial.daemon.token = "tl_another"
     await trial.daemon_cut()
-    await trial.until(lambda: trial.driver.of("ended", session=session.id), "the event `ended`", trial.seen_events)
-    ended = trial.driver.of("ended", session=session.id)[0]
-    trial.expect((ended.get("error") or {}).get("class") == "permanent", "an end with a permanent error", ended)
-    made = len(trial.daemon.requests)
-    await trial.quiet()
-    more = len(trial.daemon.requests) - made
-    trial.expect(more == 0, "no request behind the end", f"{more}")
+    await trial.expect_permanent_end(session)
+    await trial.expect_no_request("the end")
 
 
 @case("C-ERR-04", "a permanent error of `attach` is raised at once, and not retried", "[client.1]")
@@ -90,15 +84,8 @@ async def removed_meanwhile(trial: Trial) -> None:
         for operation in ("state", "stream"):
             trial.daemon.fault(operation, refuse(status), times=100, session=session.id)
         trial.daemon.cut_streams(session.id)
-        await trial.until(
-            lambda session=session: trial.driver.of("ended", session=session.id), "the event `ended`", trial.seen_events
-        )
-        ended = trial.driver.of("ended", session=session.id)[0]
-        trial.expect((ended.get("error") or {}).get("class") == "permanent", "an end with a permanent error", ended)
-        made = len(trial.daemon.requests)
-        await trial.quiet(0.2)
-        more = len(trial.daemon.requests) - made
-        trial.expect(more == 0, f"no request behind the status {status}", f"{more}")
+        await trial.expect_permanent_end(session)
+        await trial.expect_no_request(f"the status {status}", 0.2)
 
 
 @case("C-ERR-06", "a refused input ends its turn at once, and is not sent again", "[client.1]")
@@ -121,7 +108,6 @@ async def refused_inputs(trial: Trial) -> None:
 
 
 async def _send_or_fail(trial: Trial, session: Session, turn: str) -> None:
-
     try:
         await trial.driver.call("send", session=session.id, turn=turn, text="hello")
     except CallFailure as failure:
@@ -130,39 +116,23 @@ async def _send_or_fail(trial: Trial, session: Session, turn: str) -> None:
         await trial.expect_turn(turn)
 
 
-@case("C-ERR-07", "429 with `Retry-After` is repeated, and not earlier", "[client.2]")
-async def too_many(trial: Trial) -> None:
+@case("C-ERR-07", "429 with `Retry-After` is repeated, and not earlier", "[client.2]", status=429)
+@case("C-ERR-08", "503 with `Retry-After` is repeated, and not earlier", "[client.2]", status=503)
+async def repeated_later(trial: Trial, status: int) -> None:
     session = await trial.open()
-    trial.daemon.fault("input", refuse(429, headers={"retry-after": "1"}))
+    trial.daemon.fault("input", refuse(status, headers={"retry-after": "1"}))
     await trial.send(session, "a", "hello")
     await trial.expect_completed("a", "hello")
-    await _repeated_after(trial, 1)
-
-
-@case("C-ERR-08", "503 with `Retry-After` is repeated, and not earlier", "[client.2]")
-async def unavailable(trial: Trial) -> None:
-    session = await trial.open()
-    trial.daemon.fault("input", refuse(503, headers={"retry-after": "1"}))
-    await trial.send(session, "a", "hello")
-    await trial.expect_completed("a", "hello")
-    await _repeated_after(trial, 1)
-
-
-async def _repeated_after(trial: Trial, seconds: float) -> None:
     made = trial.daemon.made("input")
     trial.expect(len(made) == 2, "two requests", trial.seen_requests("input"))
     trial.expect(made[0].key and made[0].key == made[1].key, "the same key twice", trial.seen_requests("input"))
     waited = made[1].time - made[0].time
-    trial.expect(waited >= seconds * 0.97, f"a pause of {seconds} s", f"{waited:.2f} s")
+    trial.expect(waited >= 0.97, "a pause of 1 s", f"{waited:.2f} s")
 
 
 @case("C-ERR-09", "502 without a problem document, 503 and a reset are retried when a session is entered", "[client.2]")
 async def temporary_attach(trial: Trial) -> None:
     session = trial.journal.open()
-
-    async def bad_gateway(_: Request, reply: Reply) -> bool:
-        await reply.send(502, b"<html>Bad Gateway</html>", {"content-type": "text/html"})
-        return True
 
     await trial.connect()
     for fault in (bad_gateway, refuse(503), lose_request):
@@ -205,10 +175,18 @@ async def growing_pauses(trial: Trial) -> None:
 # Bounds.
 
 
-async def _offer(trial: Trial, reply: Reply, head: bytes, piece: bytes, bound: int, offered: list[int]) -> None:
+EVENTS = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+JSON = {"content-type": "application/json", "transfer-encoding": "chunked"}
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+async def _offer(reply: Reply, begin: bytes, piece: bytes, bound: int, offered: list[int]) -> None:
     """Sends without end, until the client closes the connection or far too much was taken."""
-    await reply.write(head)
     try:
+        await reply.write(begin)
         while offered[0] < OFFERED and offered[0] < bound * 8:
             async with asyncio.timeout(60):
                 await reply.write(piece)
@@ -218,16 +196,31 @@ async def _offer(trial: Trial, reply: Reply, head: bytes, piece: bytes, bound: i
     reply.writer.transport.abort()
 
 
-def _chunk(data: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data)
+FILLER = b"a" * 65536
+BODY = _chunk(b"a" * 262144)
+LINES = _chunk((b"data: " + b"a" * 8000 + b"\n") * 32)
+HEAD = b"HTTP/1.1 201 Created\r\nx-filler: "
 
 
-async def _endless(trial: Trial, operation: str, head: bytes, piece: bytes, bound: int, what: str) -> None:
-    """Has one answer of an operation never end, and expects that the client leaves it."""
+def endless(case_id: str, title: str, operation: str, *answer: Any) -> Any:
+    return case(case_id, title, "[client.4]", operation=operation, answer=answer)
+
+
+# The head that is whole, how the part without end begins, what repeats, the bound, and its name.
+@endless("C-BND-01", "an answer whose body has no end is left", "open", JSON, _chunk(b'{"id":"'), BODY, BOUND, "the answer")
+@endless("C-BND-02", "a line of a stream that has no end is left", "stream", EVENTS, _chunk(b"data: "), BODY, BOUND, "the line")
+@endless("C-BND-03", "an event whose lines have no end is left", "stream", EVENTS, b"", LINES, BOUND, "the event")
+@endless("C-BND-04", "a head that has no end is left", "open", None, HEAD, FILLER, 4 * MIB, "the head")
+@endless("C-BND-06", "a chunk whose length has no end is left", "open", JSON, b"", b"f" * 65536, 4 * MIB, "the length")
+async def endless_answer(trial: Trial, operation: str, answer: tuple[Any, ...]) -> None:
+    """Has one answer never end, and expects that the client leaves it."""
+    headers, begin, piece, bound, what = answer
     offered, done = [0], asyncio.Event()
 
     async def fault(_: Request, reply: Reply) -> bool:
-        await _offer(trial, reply, head, piece, bound, offered)
+        if headers:
+            await reply.head(201 if operation == "open" else 200, headers)
+        await _offer(reply, begin, piece, bound, offered)
         done.set()
         return True
 
@@ -251,29 +244,6 @@ async def _endless(trial: Trial, operation: str, head: bytes, piece: bytes, boun
     pending.cancel()
 
 
-@case("C-BND-01", "an answer whose body has no end is left", "[client.4]")
-async def endless_body(trial: Trial) -> None:
-    head = b"HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n" + _chunk(b'{"id":"')
-    await _endless(trial, "open", head, _chunk(b"a" * 262144), BOUND, "the answer")
-
-
-@case("C-BND-02", "a line of a stream that has no end is left", "[client.4]")
-async def endless_line(trial: Trial) -> None:
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n" + _chunk(b"data: ")
-    await _endless(trial, "stream", head, _chunk(b"a" * 262144), BOUND, "the line")
-
-
-@case("C-BND-03", "an event whose lines have no end is left", "[client.4]")
-async def endless_event(trial: Trial) -> None:
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-    await _endless(trial, "stream", head, _chunk((b"data: " + b"a" * 8000 + b"\n") * 32), BOUND, "the event")
-
-
-@case("C-BND-04", "a head that has no end is left", "[client.4]")
-async def endless_head(trial: Trial) -> None:
-    await _endless(trial, "open", b"HTTP/1.1 201 Created\r\nx-filler: ", b"a" * 65536, 4 * MIB, "the head")
-
-
 @case("C-BND-05", "an answer that grows by decompression is left", "[client.4]")
 async def compressed_bomb(trial: Trial) -> None:
     done = asyncio.Event()
@@ -287,9 +257,9 @@ async def compressed_bomb(trial: Trial) -> None:
             done.set()
             return False
         packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-        head = b"HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n"
         try:
-            await reply.write(head + _chunk(packer.compress(b'{"id":"')))
+            await reply.head(201, {**JSON, "content-encoding": "gzip"})
+            await reply.write(_chunk(packer.compress(b'{"id":"')))
             for _ in range(640):
                 packed = packer.compress(b"a" * MIB) + packer.flush(zlib.Z_SYNC_FLUSH)
                 async with asyncio.timeout(20):
@@ -314,41 +284,23 @@ async def compressed_bomb(trial: Trial) -> None:
     pending.cancel()
 
 
-@case("C-BND-06", "a chunk whose length has no end is left", "[client.4]")
-async def endless_chunk_length(trial: Trial) -> None:
-    head = b"HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
-    await _endless(trial, "open", head, b"f" * 65536, 4 * MIB, "the length")
-
-
 # Inputs that are sent once.
 
 
-@case("C-SND-01", "an input whose answer is lost counts once", "[client.3]", ALL)
-async def lost_answer_of_input(trial: Trial) -> None:
+@case("C-SND-01", "an input whose answer is lost counts once", "[client.3]", ALL, lost="answer")
+@case("C-SND-02", "an input that is lost on its way is sent again", "[client.3]", ALL, lost="request")
+async def lost_input(trial: Trial, lost: str) -> None:
     session = await trial.open()
-    trial.lose("input", "answer")
+    trial.lose("input", lost)
     await trial.send(session, "a", "hello")
     await trial.expect_completed("a", "hello")
     await trial.expect_entries(session)
-    await _one_input(trial, session)
-
-
-@case("C-SND-02", "an input that is lost on its way is sent again", "[client.3]", ALL)
-async def lost_input(trial: Trial) -> None:
-    session = await trial.open()
-    trial.lose("input", "request")
-    await trial.send(session, "a", "hello")
-    await trial.expect_completed("a", "hello")
-    await _one_input(trial, session)
-    if trial.transport == "http":
-        made = trial.daemon.made("input")
-        trial.expect(len({each.key for each in made}) == 1, "one key for all attempts", trial.seen_requests("input"))
-
-
-async def _one_input(trial: Trial, session: Session) -> None:
     await trial.quiet()
     begun = sum(each["type"] == "turn.begin" for each in session.entries)
     trial.expect(begun == 1, "one input in the journal", f"{begun}; {trial.seen_requests('input')()}")
+    if trial.transport == "http":
+        made = trial.daemon.made("input")
+        trial.expect(len({each.key for each in made}) == 1, "one key for all attempts", trial.seen_requests("input"))
 
 
 @case("C-SND-03", "each input has a key of its own", "[client.3]", ALL)
@@ -363,7 +315,6 @@ async def keys_of_inputs(trial: Trial) -> None:
 
 @case("C-SND-04", "a session whose answer is lost is opened once, or the call fails", "[client.3]", ALL)
 async def lost_answer_of_open(trial: Trial) -> None:
-
     await trial.connect()
     trial.lose("open", "answer")
     try:
@@ -376,11 +327,7 @@ async def lost_answer_of_open(trial: Trial) -> None:
 
 @case("C-SND-05", "a steer whose answer is lost counts once", "[client.3]", ALL)
 async def lost_answer_of_steer(trial: Trial) -> None:
-    session = await trial.open()
-    await trial.send(session, "a", "hold")
-    await trial.until(
-        lambda: any(each["type"] == "turn.begin" for each in trial.driver.entries(session.id)), "turn.begin", trial.seen_events
-    )
+    session = await trial.hold()
     trial.lose("input", "answer")
     ok = await trial.driver.call("steer", turn="a", text="left")
     trial.expect(ok.get("delivered") is True, "delivered: true", ok)
@@ -401,16 +348,10 @@ async def lost_decision(trial: Trial) -> None:
 
 @case("C-SND-07", "a stop whose answer is lost ends the turn once", "[client.3]", ALL)
 async def lost_stop(trial: Trial) -> None:
-    session = await trial.open()
-    await trial.send(session, "a", "hold")
-    await trial.until(
-        lambda: any(each["type"] == "turn.begin" for each in trial.driver.entries(session.id)), "turn.begin", trial.seen_events
-    )
+    session = await trial.hold()
     trial.lose("stop", "answer")
     await trial.driver.call("stop", session=session.id, turn="a")
     end = await trial.expect_turn("a")
     trial.expect(end.get("status") == "stopped", "the status stopped", end)
     await trial.send(session, "b", "hello")
     await trial.expect_completed("b", "hello")
-
-

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Iterable
 
 from ..driver import CallFailure
 from ..http_daemon import TOKEN, HttpDaemon, Reply, Request
-from ..journal import Journal, Message, Session
+from ..journal import Journal, Message, Session, encode
 from ..trial import ALL, NETWORK, Failure, Trial, case, refuse
 
 OTHER = {"by": "t-other/l-9", "name": "Anna"}
@@ -23,29 +24,22 @@ async def _asking(trial: Trial) -> tuple[Session, str]:
     return session, await trial.asked(session)
 
 
-@case("C-REQ-01", "a callback approves", "[permission.1]", ALL)
-async def callback_approves(trial: Trial) -> None:
+@case("C-REQ-01", "a callback approves", "[permission.1]", ALL, approved=True)
+@case("C-REQ-02", "a callback denies", "[permission.4]", ALL, approved=False)
+async def callback_decides(trial: Trial, approved: bool) -> None:
     session, request = await _asking(trial)
-    await trial.driver.call("decide", session=session.id, request=request, approved=True)
-    await trial.expect_completed("a", "decided: True")
-    trial.expect(session.decided[request].get("approved") is True, "an approval", session.decided[request])
-
-
-@case("C-REQ-02", "a callback denies", "[permission.4]", ALL)
-async def callback_denies(trial: Trial) -> None:
-    session, request = await _asking(trial)
-    await trial.driver.call("decide", session=session.id, request=request, approved=False)
-    await trial.expect_completed("a", "decided: False")
+    await trial.driver.call("decide", session=session.id, request=request, approved=approved)
+    await trial.expect_completed("a", f"decided: {approved}")
+    decided = session.decided[request]
+    trial.expect(decided.get("approved") is approved, "an approval" if approved else "a denial", decided)
 
 
 @case("C-REQ-03", "a request that someone else decides ends the callback, with who decided", "[client.6]", ALL)
 async def decided_elsewhere(trial: Trial) -> None:
     session, request = await _asking(trial)
     session.decide(request, approved=True, **OTHER)
-    end = await _callback_end(trial, request)
-    trial.expect(end.get("because") == "decided", "the reason `decided`", end)
+    end = await _callback_end(trial, request, "decided")
     trial.expect(end.get("name") == "Anna" or end.get("by") == OTHER["by"], "who decided: Anna, t-other/l-9", end)
-    await _no_answer(trial)
     await trial.expect_completed("a", "decided: True")
 
 
@@ -53,24 +47,21 @@ async def decided_elsewhere(trial: Trial) -> None:
 async def withdrawn_request(trial: Trial) -> None:
     session, request = await _asking(trial)
     session.decide(request, cancelled=True, approved=False, reason="timeout")
-    end = await _callback_end(trial, request)
-    trial.expect(end.get("because") == "withdrawn", "the reason `withdrawn`", end)
-    await _no_answer(trial)
+    await _callback_end(trial, request, "withdrawn")
 
 
-async def _callback_end(trial: Trial, request: str) -> Message:
+async def _callback_end(trial: Trial, request: str, because: str) -> Message:
+    """Expects the one end of a callback, and no answer of the client."""
     await trial.until(
         lambda: trial.driver.of("asked.end", request=request), "the end of the callback", trial.seen_events, within=5
     )
     ends = trial.driver.of("asked.end", request=request)
     trial.expect(len(ends) == 1, "one end of the callback", ends)
-    return ends[0]
-
-
-async def _no_answer(trial: Trial) -> None:
+    trial.expect(ends[0].get("because") == because, f"the reason `{because}`", ends[0])
     await trial.quiet(0.2)
     made = len(trial.answers())
     trial.expect(made == 0, "no answer of the client", f"{made}")
+    return ends[0]
 
 
 @case("C-REQ-05", "a 403 of an answer is reported, and the answer is not repeated", "[client.8]")
@@ -131,24 +122,31 @@ async def answered_question(trial: Trial) -> None:
     await trial.expect_completed("a", "decided: {'answer': 'blue'}")
 
 
-@case("C-REQ-09", "requests that are left to others have no callback, and are answered by id", "[journal.6]", ALL)
-async def answered_by_id(trial: Trial) -> None:
+async def _left_to_others(trial: Trial) -> tuple[Session, str]:
+    """Opens a session whose turn has asked for a permission, with a client that leaves requests to others."""
     session = await trial.open(requests="leave")
     await trial.send(session, "a", "ask")
     await trial.until(lambda: session.requests, "a request", trial.seen_events)
+    [request] = session.requests
+    return session, request
+
+
+async def _no_callback(trial: Trial) -> None:
     await trial.quiet(0.2)
     trial.expect(not trial.driver.of("asked") and not trial.answers(), "no callback and no answer", trial.seen_events)
-    [request] = session.requests
+
+
+@case("C-REQ-09", "requests that are left to others have no callback, and are answered by id", "[journal.6]", ALL)
+async def answered_by_id(trial: Trial) -> None:
+    session, request = await _left_to_others(trial)
+    await _no_callback(trial)
     await trial.driver.call("answer", session=session.id, request=request, approved=True)
     await trial.expect_completed("a", "decided: True")
 
 
 @case("C-REQ-10", "an answer by id that comes too late fails, and is not repeated", "[client.8]")
 async def late_answer_by_id(trial: Trial) -> None:
-    session = await trial.open(requests="leave")
-    await trial.send(session, "a", "ask")
-    await trial.until(lambda: session.requests, "a request", trial.seen_events)
-    [request] = session.requests
+    session, request = await _left_to_others(trial)
     session.decide(request, approved=False, **OTHER)
     await trial.expect_completed("a", "decided: False")
     await trial.expect_failure("answer", permanent=True, status=409, session=session.id, request=request, approved=True)
@@ -165,8 +163,7 @@ async def decided_before(trial: Trial) -> None:
     await trial.connect()
     await trial.attach(session)
     await trial.expect_entries(session)
-    await trial.quiet(0.2)
-    trial.expect(not trial.driver.of("asked") and not trial.answers(), "no callback and no answer", trial.seen_events)
+    await _no_callback(trial)
 
 
 # The stream over all sessions.
@@ -174,6 +171,18 @@ async def decided_before(trial: Trial) -> None:
 
 def _changes(trial: Trial) -> list[Message]:
     return [each["change"] for each in trial.driver.of("change")]
+
+
+async def _watch(trial: Trial) -> None:
+    """Connects, and follows the stream over all sessions from its snapshot on."""
+    await trial.connect()
+    await trial.driver.call("changes")
+    await trial.until(lambda: _changes(trial), "a snapshot", trial.seen_events)
+
+
+def _lists(changes: Iterable[Message], session_id: str) -> bool:
+    """Whether a snapshot has a session."""
+    return any(each.get("id") == session_id for change in changes for each in change.get("sessions") or ())
 
 
 async def _expect_change(trial: Trial, **members: str) -> None:
@@ -185,14 +194,8 @@ async def _expect_change(trial: Trial, **members: str) -> None:
 @case("C-EVT-01", "the stream over all sessions brings a snapshot and each change once", "docs/gateway.md#changes-of-all-sessions", NETWORK)
 async def changes(trial: Trial) -> None:
     trial.journal.open("before")
-    await trial.connect()
-    await trial.driver.call("changes")
-    await trial.until(
-        lambda: any(
-            each.get("id") == "before" for change in _changes(trial) for each in change.get("sessions") or ()
-        ),
-        "the session `before` in a snapshot", trial.seen_events,
-    )  # fmt: skip
+    await _watch(trial)
+    await trial.until(lambda: _lists(_changes(trial), "before"), "the session `before` in a snapshot", trial.seen_events)
     session = trial.journal.open("after")
     session.submit("hello", "m-1", None, "t-other/l-1", [])
     await _expect_change(trial, type="turn", change="ended", session_id="after")
@@ -202,9 +205,7 @@ async def changes(trial: Trial) -> None:
 
 @case("C-EVT-02", "the stream over all sessions continues behind its last event", "docs/gateway.md#changes-of-all-sessions", NETWORK)
 async def changes_continue(trial: Trial) -> None:
-    await trial.connect()
-    await trial.driver.call("changes")
-    await trial.until(lambda: _changes(trial), "a snapshot", trial.seen_events)
+    await _watch(trial)
     trial.journal.open("first")
     await _expect_change(trial, change="opened", session_id="first")
     trial.daemon.cut_streams("")
@@ -218,9 +219,7 @@ async def changes_continue(trial: Trial) -> None:
 
 @case("C-EVT-03", "`reset` voids what the stream gave, and a new snapshot follows", "docs/gateway.md#changes-of-all-sessions", NETWORK)
 async def changes_reset(trial: Trial) -> None:
-    await trial.connect()
-    await trial.driver.call("changes")
-    await trial.until(lambda: _changes(trial), "a snapshot", trial.seen_events)
+    await _watch(trial)
     trial.journal.open("first")
     await _expect_change(trial, change="opened", session_id="first")
     await trial.daemon.stop()
@@ -230,13 +229,8 @@ async def changes_reset(trial: Trial) -> None:
     is_reset = lambda each: each["event"] == "changes.reset" or (each.get("change") or {}).get("type") == "reset"  # noqa: E731
     await trial.until(lambda: any(map(is_reset, trial.driver.events)), "a reset", trial.seen_events)
     at = next(index for index, each in enumerate(trial.driver.events) if is_reset(each))
-    await trial.until(
-        lambda: any(
-            each.get("id") == "unseen"
-            for event in trial.driver.events[at:] for each in (event.get("change") or {}).get("sessions") or ()
-        ),
-        "a snapshot behind the reset", trial.seen_events,
-    )  # fmt: skip
+    later = lambda: [each.get("change") or {} for each in trial.driver.events[at:]]  # noqa: E731
+    await trial.until(lambda: _lists(later(), "unseen"), "a snapshot behind the reset", trial.seen_events)
 
 
 @case("C-EVT-04", "a refused stream over all sessions ends, and is not retried", "[client.1]", NETWORK)
@@ -296,8 +290,6 @@ async def cut_list(trial: Trial) -> None:
 
     async def fault(request: Request, reply: Reply) -> bool:
         _, body, *_ = trial.daemon.act(request)
-        from ..journal import encode
-
         data = encode(body)
         await reply.head(200, {"content-type": "application/json", "content-length": str(len(data))})
         await reply.write(data[: len(data) // 2])

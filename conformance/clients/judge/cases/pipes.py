@@ -6,12 +6,11 @@ import asyncio
 import struct
 
 from ..driver import CallFailure
-from ..http_daemon import Reply, Request
-from ..journal import Message, Session, Turn
+from ..journal import Message, Session, Turn, encode
 from ..pipes import PipePlan, frame_of
-from ..trial import PIPES, Failure, Trial, case, refuse
+from ..trial import PIPES, Failure, Trial, bad_gateway, case, refuse
 from .errors import MIB
-from .sessions import TEXT, ended_event
+from .sessions import TEXT
 
 LINES = ("socket", "command")
 
@@ -23,8 +22,6 @@ async def cut_in_lines(trial: Trial) -> None:
     cuts = 24
     for _ in range(cuts + 1):
         session.append("output", content=TEXT)
-    from ..journal import encode
-
     sizes = [len(encode(each)) + 1 for each in session.entries]
 
     def plan(number: int) -> PipePlan:
@@ -202,8 +199,7 @@ async def later_status_two(trial: Trial) -> None:
     await trial.expect_entries(session)
     (trial.folder / "status").write_text("2")
     await trial.pipes.cut()
-    ended = await ended_event(trial, session)
-    trial.expect((ended.get("error") or {}).get("class") == "permanent", "an end with a permanent error", ended)
+    await trial.expect_permanent_end(session)
     await trial.quiet()
     runs = len((trial.folder / "runs").read_text())
     trial.expect(runs == 1, "one start of the command", runs)
@@ -259,10 +255,6 @@ async def closed_socket(trial: Trial) -> None:
 @case("C-WSK-04", "a WebSocket that is refused for the moment is tried again", "[client.2]", ("websocket",))
 async def refused_for_now(trial: Trial) -> None:
     session = await trial.open()
-
-    async def bad_gateway(_: Request, reply: Reply) -> bool:
-        await reply.send(502, b"<html>Bad Gateway</html>", {"content-type": "text/html"})
-        return True
 
     for fault in (bad_gateway, refuse(503), refuse(429, headers={"retry-after": "1"})):
         trial.daemon.fault("pipe", fault)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
+from typing import Any
 
 from ..http_daemon import StreamPlan
-from ..journal import Message, Session, Turn
+from ..journal import Journal, Message, Session, Turn, encode
 from ..trial import ALL, NETWORK, Trial, case, lose_request
 
 TEXT = "grüße, 世界 🙂"  # characters of two, three and four bytes
@@ -23,13 +25,17 @@ async def plain_turn(trial: Trial) -> None:
     await trial.expect_entries(session)
 
 
-@case("C-TRN-02", "two inputs at once are two turns, in their order", "[turn.3]", ALL)
-async def queued_turns(trial: Trial) -> None:
-    session = await trial.open()
-    await trial.send(session, "a", "hold")
-    await trial.until(lambda: session.running, "the turn to run", trial.seen_events)
+async def _two_inputs(trial: Trial) -> Session:
+    """Opens a session whose turn `a` runs while the input `b` waits."""
+    session = await trial.hold()
     await trial.send(session, "b", "second", queue=True)
     await trial.until(lambda: session.waiting, "a second input that waits", trial.seen_requests("input"))
+    return session
+
+
+@case("C-TRN-02", "two inputs at once are two turns, in their order", "[turn.3]", ALL)
+async def queued_turns(trial: Trial) -> None:
+    session = await _two_inputs(trial)
     session.complete(session.running)  # type: ignore[arg-type]
     await trial.expect_completed("a")
     await trial.expect_completed("b", "second")
@@ -38,10 +44,7 @@ async def queued_turns(trial: Trial) -> None:
 
 @case("C-TRN-03", "a turn is stopped", "[turn.4]", ALL)
 async def stopped_turn(trial: Trial) -> None:
-    session = await trial.open()
-    await trial.send(session, "a", "hold")
-    await trial.until(lambda: session.running, "the turn to run", trial.seen_events)
-    await trial.until(lambda: _has(trial, session, "turn.begin"), "the entry turn.begin", trial.seen_events)
+    session = await trial.hold()
     await trial.driver.call("stop", session=session.id, turn="a")
     end = await trial.expect_turn("a")
     trial.expect(end.get("status") == "stopped", "the status stopped", end)
@@ -49,9 +52,7 @@ async def stopped_turn(trial: Trial) -> None:
 
 @case("C-TRN-04", "a steer is added to the turn that runs", "[turn.10]", ALL)
 async def steered_turn(trial: Trial) -> None:
-    session = await trial.open()
-    await trial.send(session, "a", "hold")
-    await trial.until(lambda: _has(trial, session, "turn.begin"), "the entry turn.begin", trial.seen_events)
+    session = await trial.hold()
     ok = await trial.driver.call("steer", turn="a", text="left")
     trial.expect(ok.get("delivered") is True, "delivered: true", ok)
     await trial.until(lambda: _count(session, "input.steered") == 1, "one steer", lambda: session.entries)
@@ -61,12 +62,8 @@ async def steered_turn(trial: Trial) -> None:
 
 @case("C-TRN-05", "an input that waits is withdrawn", "[turn.9]", ALL)
 async def withdrawn_input(trial: Trial) -> None:
-    session = await trial.open()
-    await trial.send(session, "a", "hold")
-    await trial.until(lambda: session.running, "the turn to run", trial.seen_events)
-    await trial.send(session, "b", "second", queue=True)
-    await trial.until(lambda: session.waiting, "a second input that waits", trial.seen_requests("input"))
-    await trial.until(lambda: _has(trial, session, "turn.begin", 2), "two entries turn.begin", trial.seen_events)
+    session = await _two_inputs(trial)
+    await trial.begun(session, 2)
     await trial.driver.call("withdraw", turn="b")
     end = await trial.expect_turn("b")
     trial.expect(end.get("status") == "stopped", "the status stopped of the withdrawn input", end)
@@ -97,6 +94,24 @@ async def failed_turn(trial: Trial) -> None:
 # Lost connections.
 
 
+def _three_entries(session: Session) -> Session:
+    session.append("output", content=TEXT)
+    session.append("output", content="third")
+    return session
+
+
+async def _follow(trial: Trial, session: Session, **members: Any) -> Session:
+    """Connects, attaches, and expects all entries of a session that there is."""
+    await trial.connect(**members)
+    await trial.attach(session)
+    await trial.expect_entries(session)
+    return session
+
+
+async def _follow_three(trial: Trial, **members: Any) -> Session:
+    return await _follow(trial, _three_entries(trial.journal.open()), **members)
+
+
 @case("C-RSM-01", "a stream is cut at each byte of an event", "[journal.5]")
 async def cut_at_each_byte(trial: Trial) -> None:
     journal = trial.journal
@@ -108,7 +123,8 @@ async def cut_at_each_byte(trial: Trial) -> None:
     hows = ("abort", "close", "end")
 
     def plan(session: Session, after: int, number: int) -> StreamPlan:
-        if number > 1 or not session.id.startswith("cut-"):
+        if number > 1:
+            session.close()  # a browser has six connections to a daemon: each is done with soon
             return StreamPlan()
         # The names of the sessions differ in length from the model's: points are counted from the end of the first event.
         point = int(session.id[4:]) - sizes[0] + len(_event(session.entries[0]))
@@ -118,8 +134,10 @@ async def cut_at_each_byte(trial: Trial) -> None:
     await trial.connect()
     for point in points:
         await trial.attach(journal.sessions[f"cut-{point}"])
-    for point in points:
-        await trial.expect_entries(journal.sessions[f"cut-{point}"], within=20)
+    for session in (journal.sessions[f"cut-{point}"] for point in points):
+        reopened = lambda session=session: session.closed  # noqa: E731
+        await trial.until(reopened, f"a second stream of {session.id}", lambda: f"{trial.daemon.streams.get(session.id)} streams", 20)
+        await trial.expect_entries(session, within=20)
 
 
 @case("C-RSM-02", "an attach behind an entry brings only later ones", "[journal.5]", ALL)
@@ -138,8 +156,10 @@ async def daemon_restarts(trial: Trial) -> None:
     await trial.send(session, "a", "first")
     await trial.expect_completed("a", "first")
     await trial.send(session, "b", "hold")
-    await trial.until(lambda: _has(trial, session, "turn.begin", 2), "the entry turn.begin", trial.seen_events)
-    await _restart(trial)
+    await trial.begun(session, 2)
+    await trial.daemon_stop()
+    trial.journal.restart()
+    await trial.daemon_start()
     end = await trial.expect_turn("b")
     trial.expect(end.get("status") == "failed", "the status failed of the turn that the restart has ended", end)
     await trial.send(session, "c", "third")
@@ -147,46 +167,34 @@ async def daemon_restarts(trial: Trial) -> None:
     await trial.expect_entries(session)
 
 
-@case("C-RSM-04", "another entry at the client's position is not continued", "[journal.5]")
-async def other_epoch(trial: Trial) -> None:
-    session = _three_entries(trial.journal.open())
-    await trial.connect()
-    await trial.attach(session)
-    await trial.expect_entries(session)
-    await trial.daemon.stop()
-    trial.journal.epoch = 2
+def _replace_third(journal: Journal, session: Session) -> None:
+    journal.epoch = 2
     session.entries.pop()
     session.append("output", content="another third entry")
     session.append("output", content="fourth")
+
+
+def _drop_two(journal: Journal, session: Session) -> None:
+    del session.entries[1:]
+
+
+@case("C-RSM-04", "another entry at the client's position is not continued", "[journal.5]", change=_replace_third)
+@case("C-RSM-05", "a journal with fewer entries than the client has is refused", "[journal.5]", change=_drop_two)
+async def other_journal(trial: Trial, change: Callable[[Journal, Session], None]) -> None:
+    session = await _follow_three(trial)
+    await trial.daemon.stop()
+    change(trial.journal, session)
     await trial.daemon.start()
-    ended = await ended_event(trial, session)
-    trial.expect(_class(ended) == "permanent", "an end with a permanent error", ended)
+    await trial.expect_permanent_end(session)
     await _no_more(trial, "stream", session)
     numbers = [each.get("seq") for each in trial.driver.entries(session.id)]
     trial.expect(numbers == [1, 2, 3], "no entry behind those of the first epoch", numbers)
 
 
-@case("C-RSM-05", "a journal with fewer entries than the client has is refused", "[journal.5]")
-async def shorter_journal(trial: Trial) -> None:
-    session = _three_entries(trial.journal.open())
-    await trial.connect()
-    await trial.attach(session)
-    await trial.expect_entries(session)
-    await trial.daemon.stop()
-    del session.entries[1:]
-    await trial.daemon.start()
-    ended = await ended_event(trial, session)
-    trial.expect(_class(ended) == "permanent", "an end with a permanent error", ended)
-    await _no_more(trial, "stream", session)
-
-
 @case("C-RSM-06", "entries that come twice are handed out once", "[journal.3]")
 async def repeated_entries(trial: Trial) -> None:
-    session = _three_entries(trial.journal.open())
     trial.daemon.plan = lambda session, after, number: StreamPlan(rewrite=lambda text, entry: text * 2)
-    await trial.connect()
-    await trial.attach(session)
-    await trial.expect_entries(session)
+    session = await _follow_three(trial)
     await trial.send(session, "a", "hello")
     await trial.expect_completed("a", "hello")
     await trial.expect_entries(session)
@@ -210,39 +218,33 @@ async def lost_entries(trial: Trial) -> None:
 
 @case("C-RSM-08", "an entry that is missing without `lag` is read again", "[journal.3]")
 async def missing_entry(trial: Trial) -> None:
-    session = trial.journal.open()
-    for number in range(2, 6):
-        session.append("output", content=f"entry {number}")
-
     def plan(session: Session, after: int, number: int) -> StreamPlan:
         is_bad = number == 1
         return StreamPlan(rewrite=lambda text, entry: b"" if is_bad and entry["seq"] == 3 else text)
 
     trial.daemon.plan = plan
-    await trial.connect()
-    await trial.attach(session)
-    await trial.expect_entries(session)
+    session = trial.journal.open()
+    for number in range(2, 6):
+        session.append("output", content=f"entry {number}")
+    await _follow(trial, session)
+
+
+def _end_first(trial: Trial, how: str) -> None:
+    """Has the first stream of a session end behind its second entry."""
+    trial.daemon.plan = lambda session, after, number: StreamPlan(upto=2, then=how) if number == 1 else StreamPlan()
 
 
 @case("C-RSM-09", "`session.refused` ends the stream, and the client comes back", "docs/gateway.md#events-of-a-session")
 async def refused_stream(trial: Trial) -> None:
-    session = _three_entries(trial.journal.open())
-    trial.daemon.plan = lambda session, after, number: (
-        StreamPlan(upto=2, then="refused") if number == 1 else StreamPlan()
-    )
-    await trial.connect()
-    await trial.attach(session)
-    await trial.expect_entries(session)
+    _end_first(trial, "refused")
+    await _follow_three(trial)
 
 
 @case("C-RSM-10", "a closed session ends, and is not asked for again", "docs/gateway.md#events-of-a-session", ALL)
 async def closed_session(trial: Trial) -> None:
-    session = _three_entries(trial.journal.open())
-    await trial.connect()
-    await trial.attach(session)
-    await trial.expect_entries(session)
+    session = await _follow_three(trial)
     session.close()
-    ended = await ended_event(trial, session)
+    ended = await trial.expect_end(session)
     trial.expect(not ended.get("error"), "an end without an error", ended)
     await trial.expect_entries(session)
     await _no_more(trial, "stream", session)
@@ -262,24 +264,19 @@ async def daemon_away(trial: Trial) -> None:
 
 @case("C-RSM-12", "a silent stream is a lost one", "[client.7]")
 async def silent_stream(trial: Trial) -> None:
-    session = _three_entries(trial.journal.open())
-    trial.daemon.plan = lambda session, after, number: (
-        StreamPlan(upto=2, then="silent") if number == 1 else StreamPlan()
-    )
+    _end_first(trial, "silent")
     await trial.connect(limits={"silence": 400})
     trial.needs_limit("silence")
+    session = _three_entries(trial.journal.open())
     await trial.attach(session)
     await trial.expect_entries(session)
 
 
 @case("C-RSM-13", "heartbeats keep a stream, and are no entries", "[client.7]")
 async def heartbeats(trial: Trial) -> None:
-    session = _three_entries(trial.journal.open())
     trial.daemon.heartbeat = 0.1
-    silence = 0.6 * trial.time_scale
-    await trial.connect(limits={"silence": int(1000 * silence)})
-    await trial.attach(session)
-    await trial.expect_entries(session)
+    silence = trial.time_scale  # in which a busy machine sends a heartbeat
+    session = await _follow_three(trial, limits={"silence": int(1000 * silence)})
     await asyncio.sleep(2 * silence)
     session.append("output", content="after the heartbeats")
     await trial.expect_entries(session)
@@ -289,40 +286,46 @@ async def heartbeats(trial: Trial) -> None:
 
 @case("C-RSM-14", "a connection that is lost before the head of its answer is made again", "[client.2]")
 async def lost_heads(trial: Trial) -> None:
-    session = _three_entries(trial.journal.open())
-    await trial.connect()
     trial.daemon.fault("stream", lose_request, times=2)
-    await trial.attach(session)
-    await trial.expect_entries(session)
+    await _follow_three(trial)
 
 
 # Bytes.
 
 
-async def _in_form(trial: Trial, plan: StreamPlan) -> None:
+def _with_other_fields(text: bytes, entry: Message) -> bytes:
+    return b": a comment\n\nretry: 50\nnonsense: 1\nnonsense\n\nevent: weather\ndata: {\"type\":\"rain\"}\n\n" + text
+
+
+def _over_two_lines(text: bytes, entry: Message) -> bytes:
+    head, data = text.rstrip(b"\n").split(b"data: ", 1)
+    # A line of `data` may end wherever JSON has white space.
+    first, rest = data.split(b",", 1)
+    return b"data:" + first + b",\ndata: " + rest + b"\n" + head + b"\n\n"
+
+
+OTHER_FIELDS = StreamPlan(rewrite=_with_other_fields)
+SPLIT_DATA = StreamPlan(rewrite=_over_two_lines, preamble=b"\xef\xbb\xbf")
+
+
+@case("C-FRM-01", "one byte at a time", "[frame.4]", plan=StreamPlan(step=1))
+@case("C-FRM-02", "lines that end with CR LF", "[frame.3]", plan=StreamPlan(newline=b"\r\n"))
+@case("C-FRM-03", "characters are cut between two writes", "[frame.4]", plan=StreamPlan(splits_characters=True, pause=0.005))
+@case("C-FRM-05", "comments, `retry` and unknown fields and events between entries", "[client.9]", plan=OTHER_FIELDS)
+@case("C-FRM-06", "`data` over several lines, without a space, and a byte order mark", "[client.9]", plan=SPLIT_DATA)
+async def unusual_form(trial: Trial, plan: StreamPlan) -> None:
     """Expects all entries of a turn from a stream in an unusual form."""
     trial.daemon.plan = lambda session, after, number: plan
     session = await trial.open()
     await trial.send(session, "a", TEXT)
     await trial.expect_completed("a", TEXT, within=12)
     await trial.expect_entries(session)
+    _one_stream(trial, session)
+
+
+def _one_stream(trial: Trial, session: Session) -> None:
     made = trial.daemon.made("stream", session.id)
     trial.expect(len(made) == 1, "one stream, which is not lost", f"{len(made)} streams")
-
-
-@case("C-FRM-01", "one byte at a time", "[frame.4]")
-async def single_bytes(trial: Trial) -> None:
-    await _in_form(trial, StreamPlan(step=1))
-
-
-@case("C-FRM-02", "lines that end with CR LF", "[frame.3]")
-async def carriage_returns(trial: Trial) -> None:
-    await _in_form(trial, StreamPlan(newline=b"\r\n"))
-
-
-@case("C-FRM-03", "characters are cut between two writes", "[frame.4]")
-async def cut_characters(trial: Trial) -> None:
-    await _in_form(trial, StreamPlan(splits_characters=True, pause=0.005))
 
 
 @case("C-FRM-04", "unknown types of entries and unknown members are no failure", "[journal.3]", ALL)
@@ -342,88 +345,35 @@ async def unknown_types(trial: Trial) -> None:
     await trial.until(lambda: known() == wanted, f"the entries {wanted}", known)
     await trial.quiet(0.2)
     if trial.transport == "http":
-        made = trial.daemon.made("stream", session.id)
-        trial.expect(len(made) == 1, "one stream, which is not lost", f"{len(made)} streams")
+        _one_stream(trial, session)
 
 
-@case("C-FRM-05", "comments, `retry` and unknown fields and events between entries", "[client.9]")
-async def other_fields(trial: Trial) -> None:
-    def rewrite(text: bytes, entry: Message) -> bytes:
-        return b": a comment\n\nretry: 50\nnonsense: 1\nnonsense\n\nevent: weather\ndata: {\"type\":\"rain\"}\n\n" + text
-
-    await _in_form(trial, StreamPlan(rewrite=rewrite))
+SEPARATORS = "a\u2028b\u2029c\u0085d\x0be\x0cf"
+LONG = "x" * (16 * 1024 * 1024 - 1024)
 
 
-@case("C-FRM-06", "`data` over several lines, without a space, and a byte order mark", "[client.9]")
-async def split_data(trial: Trial) -> None:
-    def rewrite(text: bytes, entry: Message) -> bytes:
-        head, data = text.rstrip(b"\n").split(b"data: ", 1)
-        # A line of `data` may end wherever JSON has white space.
-        first, rest = data.split(b",", 1)
-        return b"data:" + first + b",\ndata: " + rest + b"\n" + head + b"\n\n"
-
-    await _in_form(trial, StreamPlan(rewrite=rewrite, preamble=b"\xef\xbb\xbf"))
-
-
-@case("C-FRM-07", "U+2028, U+2029 and U+0085 end no line", "[frame.2]", ALL)
-async def line_separators(trial: Trial) -> None:
-    text = "a\u2028b\u2029c\u0085d\x0be\x0cf"
-
+@case("C-FRM-07", "U+2028, U+2029 and U+0085 end no line", "[frame.2]", ALL, text=SEPARATORS)
+@case("C-FRM-08", "an entry of nearly 16 MiB", "[frame.5]", ALL, text=LONG)
+async def unusual_text(trial: Trial, text: str) -> None:
     async def agent(session: Session, turn: Turn) -> None:
         session.output(turn, text)
 
     trial.journal.agent = agent
     session = await trial.open()
     await trial.send(session, "a", "hello")
-    await trial.expect_completed("a", text)
-    await trial.expect_entries(session)
-
-
-@case("C-FRM-08", "an entry of nearly 16 MiB", "[frame.5]", ALL)
-async def long_entry(trial: Trial) -> None:
-    text = "x" * (16 * 1024 * 1024 - 1024)
-
-    async def agent(session: Session, turn: Turn) -> None:
-        session.output(turn, text)
-
-    trial.journal.agent = agent
-    session = await trial.open()
-    await trial.send(session, "a", "hello")
-    end = await trial.expect_turn("a", within=20)
-    trial.expect(end.get("status") == "completed", "the status completed", str(end)[:300])
+    await trial.expect_completed("a", text, within=20)
     await trial.expect_entries(session)
 
 
 # Help.
 
 
-def _three_entries(session: Session) -> Session:
-    session.append("output", content=TEXT)
-    session.append("output", content="third")
-    return session
-
-
 def _event(entry: Message) -> bytes:
-    from ..journal import encode
-
     return f"id: {entry['seq']}\nevent: {entry['type']}\ndata: ".encode() + encode(entry) + b"\n\n"
 
 
 def _count(session: Session, kind: str) -> int:
     return sum(each["type"] == kind for each in session.entries)
-
-
-def _has(trial: Trial, session: Session, kind: str, count: int = 1) -> bool:
-    return sum(each["type"] == kind for each in trial.driver.entries(session.id)) >= count
-
-
-def _class(ended: Message) -> str | None:
-    return (ended.get("error") or {}).get("class")
-
-
-async def ended_event(trial: Trial, session: Session) -> Message:
-    await trial.until(lambda: trial.driver.of("ended", session=session.id), "the event `ended`", trial.seen_events)
-    return trial.driver.of("ended", session=session.id)[0]
 
 
 async def _no_more(trial: Trial, operation: str, session: Session) -> None:
@@ -432,9 +382,3 @@ async def _no_more(trial: Trial, operation: str, session: Session) -> None:
     more = lambda: len(trial.daemon.made(operation, session.id)) - before  # noqa: E731
     await trial.driver.wait(more, 1.2)
     trial.expect(more() == 0, "no further request for the session", lambda: f"{more()} more of `{operation}`")
-
-
-async def _restart(trial: Trial) -> None:
-    await trial.daemon_stop()
-    trial.journal.restart()
-    await trial.daemon_start()
