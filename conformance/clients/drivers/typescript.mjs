@@ -1,178 +1,37 @@
 #!/usr/bin/env node
-// The driver of the TypeScript client: instructions on stdin, replies and events on stdout. With the argument `browser` it drives
-// the half for browsers. Needs `npm run build` of the package.
-import { spawn } from "node:child_process";
-import { createHash } from "node:crypto";
-import { once } from "node:events";
-import { readFileSync } from "node:fs";
-import { basename } from "node:path";
+// The driver of the TypeScript client: instructions on stdin, replies and events on stdout. Needs `npm run build` of the package.
+// With the argument `browser` it drives the module for browsers in a page of Chromium: of the one behind the socket CLIENTS_PAGES
+// (`pages.mjs`), or of one of its own.
+import { connect } from "node:net";
 import { createInterface } from "node:readline";
 
-const half = process.argv[2] ?? "node";
-if (typeof WebSocket === "undefined") {
-  // Node 20 has it behind a flag.
-  const child = spawn(process.execPath, ["--experimental-websocket", ...process.argv.slice(1)], { stdio: "inherit" });
-  process.exit((await once(child, "exit"))[0] ?? 1);
-}
-const sdk = await import(`../../../adapters-sdk/typescript/dist/${half === "browser" ? "browser" : "client"}.js`);
+const { CLIENTS_PAGES: pages } = process.env;
 
-const { Client, ClientError, RequestSettled, UnsupportedAbility } = sdk;
-
-let client;
-const sessions = new Map(); // of the client, by id
-const files = new Map(); // entries of files, by session and number
-const turns = new Map(); // inputs, by the judge's name
-const waiting = new Map(); // callbacks, by session and request
-
-const report = (message) => process.stdout.write(JSON.stringify(message) + "\n");
-const key = (session, id) => JSON.stringify([session, id]);
-
-function errorOf(error) {
-  const { status, category, message } = error;
-  return { class: error instanceof ClientError && !error.isPermanent ? "temporary" : "permanent", status, category, message };
+async function inNode() {
+  const { makeDriver } = await import("./instructions.mjs");
+  const sdk = await import("../../../adapters-sdk/typescript/dist/client.js");
+  const run = makeDriver({
+    sdk,
+    report: (message) => process.stdout.write(JSON.stringify(message) + "\n"),
+    given: (path) => path,
+    log: (line) => process.stderr.write(line + "\n"),
+  });
+  createInterface({ input: process.stdin }).on("line", (line) => void run(JSON.parse(line))).on("close", () => process.exit(0));
 }
 
-const BECAUSE = { answered: "decided", withdrawn: "withdrawn", turn_ended: "withdrawn" };
-
-// A callback: waits for `decide`, or for the signal of the client.
-function callback(kind) {
-  return (request, session, { signal }) => {
-    const [id, name] = [session.id, request.request_id];
-    report({ event: "asked", session: id, request: name, kind });
-    return new Promise((resolve) => {
-      waiting.set(key(id, name), resolve);
-      signal.addEventListener("abort", () => {
-        waiting.delete(key(id, name));
-        const { how, by, person, approved } = signal.reason instanceof RequestSettled ? signal.reason : {};
-        report({ event: "asked.end", session: id, request: name, because: BECAUSE[how] ?? "ended", by, name: person, approved });
-        resolve(undefined);
-      });
-    });
-  };
+function behindSocket() {
+  const socket = connect(pages);
+  process.stdin.pipe(socket).pipe(process.stdout);
+  socket.on("error", (error) => (console.error(`no page: ${error.message}`), process.exit(1)));
+  socket.on("close", () => process.exit(0));
 }
 
-async function follow(session) {
-  try {
-    for await (const entry of session.events()) {
-      if (entry.type === "lag") report({ event: "lag", session: session.id, from: entry.from, to: entry.to });
-      else if (entry.seq !== undefined) report({ event: "entry", session: session.id, entry });
-      if (entry.type === "file.output") files.set(key(session.id, entry.seq), entry);
-    }
-    report({ event: "ended", session: session.id });
-  } catch (error) {
-    report({ event: "ended", session: session.id, error: errorOf(error) });
-  }
+async function inOwnChromium() {
+  const { openPages } = await import("./pages.mjs");
+  await (await openPages()).drive(process.stdin, process.stdout);
+  process.exit(0);
 }
 
-function entered(session) {
-  sessions.set(session.id, session);
-  void follow(session);
-  return { session: session.id };
-}
-
-async function sessionOf(id) {
-  const session = sessions.get(id);
-  if (!session) throw new Error(`the driver has no session ${id}`);
-  return session;
-}
-
-// A page has files, and no paths.
-const given = (path) => (half === "browser" ? new File([readFileSync(path)], basename(path)) : path);
-
-const TRANSPORTS = {
-  http: ({ url, urls, token, times }) => sdk.overHttp(urls ?? url, token, times),
-  websocket: ({ url, urls, token, times }) => sdk.webSocket(urls ?? url, token, times),
-  socket: ({ path }) => sdk.unixSocket(path),
-  command: ({ command }) => sdk.spawned(command[0], command.slice(1), { onStderr: (line) => process.stderr.write(line + "\n") }),
-};
-
-const INSTRUCTIONS = {
-  async connect({ transport, requests = "callback", limits = {}, ...address }) {
-    if (half === "browser" && !("token" in address)) return { unsupported: "a page opens no sockets and starts no programs" };
-    const times = {};
-    if (limits.answer !== undefined) times.answersWithin = limits.answer;
-    if (limits.silence !== undefined) times.silentFor = limits.silence;
-    const isNetwork = transport === "http" || transport === "websocket";
-    const options = {
-      onPermission: requests === "leave" ? "leave" : callback("permission"),
-      onQuestion: requests === "leave" ? "leave" : callback("question"),
-      onAnswerRefused: (error, request, session) =>
-        report({ event: "answer.refused", session: session.id, request: request.request_id, error: errorOf(error) }),
-      onState: ({ state }) => state !== "closed" && report({ event: "connection", state: state === "open" ? "back" : "lost" }),
-    };
-    if (limits.retry !== undefined) options.retryFor = limits.retry;
-    client = await Client.connect(TRANSPORTS[transport]({ ...address, times }), options);
-    const applied = ["retry", ...(isNetwork ? ["answer", "silence"] : [])];
-    return { limits: Object.keys(limits).filter((limit) => applied.includes(limit)) };
-  },
-  open: async ({ agent, options = {} }) => entered(await client.open(agent === undefined ? options : { ...options, agent_id: agent }, { listen: true })),
-  attach: async ({ session, ...options }) => void entered(await client.attach(session, { ...options, listen: true })),
-  async send({ session, turn, text, files }) {
-    const sent = (await sessionOf(session)).send(text, files ? { files: files.map(given) } : {});
-    turns.set(turn, { sent, session });
-    sent.done.then(
-      ({ text, end: { status, error } }) => report({ event: "turn", turn, status: status ?? "completed", text, category: error?.category }),
-      (error) => report({ event: "turn", turn, error: errorOf(error) }),
-    );
-  },
-  steer: async ({ turn, text }) => ({ delivered: await (await sessionOf(turns.get(turn).session)).steer(text) }),
-  async stop({ session, turn }) {
-    (await sessionOf(session ?? turns.get(turn).session)).stop();
-  },
-  async withdraw({ turn }) {
-    void turns.get(turn).sent.withdraw();
-  },
-  async decide({ session, request, ...answer }) {
-    const resolve = waiting.get(key(session, request));
-    if (!resolve) throw new Error("no callback waits for the request");
-    waiting.delete(key(session, request));
-    resolve("values" in answer ? answer.values : answer.cancelled ? null : answer);
-  },
-  answer: async ({ session, request, ...answer }) => void (await client.answer(session, request, answer)),
-  history: ({ session, ...options }) => client.history(session, options),
-  sessions: ({ filter }) => client.sessions(filter),
-  agents: async () => ({ agents: await client.agents() }),
-  async changes() {
-    const changes = client.watch();
-    // What the transport lacks is the reply.
-    const first = await Promise.race([changes.next().catch((error) => error), new Promise((resolve) => setTimeout(resolve, 1000))]);
-    if (first instanceof UnsupportedAbility) throw first;
-    void (async () => {
-      try {
-        if (first instanceof Error) throw first;
-        if (first?.value) report({ event: "change", change: first.value });
-        for await (const change of changes) report({ event: "change", change });
-        report({ event: "changes.ended" });
-      } catch (error) {
-        report({ event: "changes.ended", error: errorOf(error) });
-      }
-    })();
-  },
-  put_file: async ({ session, path }) => ({ sha256: (await client.upload(session, given(path))).sha256 }),
-  async get_file({ session, seq }) {
-    const data = await (await sessionOf(session)).file(files.get(key(session, seq)));
-    return { sha256: createHash("sha256").update(data).digest("hex"), size: data.length };
-  },
-  settings: ({ session, options }) => client.settings(session, options),
-  edit: ({ session, ...changes }) => client.edit(session, changes),
-  fork: async ({ session, ...options }) => entered(await client.fork(session, { ...options, listen: true })),
-  close: async ({ session }) => (await sessionOf(session)).close(),
-  remove: ({ session }) => client.remove(session),
-  search: ({ text }) => client.search(text),
-  leave: () => client.close(),
-};
-
-async function run({ id, do: name, ...members }) {
-  try {
-    if (!Object.hasOwn(INSTRUCTIONS, name)) return report({ id, unsupported: `the client has no \`${name}\`` });
-    const ok = (await INSTRUCTIONS[name](members)) ?? {};
-    report(ok.unsupported ? { id, ...ok } : { id, ok });
-  } catch (error) {
-    if (error instanceof UnsupportedAbility) report({ id, unsupported: error.message });
-    else report({ id, error: errorOf(error) });
-  }
-}
-
-const input = createInterface({ input: process.stdin });
-input.on("line", (line) => void run(JSON.parse(line)));
-input.on("close", () => process.exit(0));
+if (process.argv[2] !== "browser") await inNode();
+else if (pages) behindSocket();
+else await inOwnChromium();

@@ -16,6 +16,13 @@ from .journal import Journal, Message, Refusal, Session, encode
 MAX_HEAD = 64 * 1024
 MAX_BODY = 80 * 1024 * 1024
 TOKEN = "tl_judge_0123456789abcdefghijklmnopqrstuvwxyz"
+# What lets a page of any origin send requests and read the answers, as a daemon with `--allow-origin` does.
+PREFLIGHT = {
+    "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
+    "access-control-allow-headers": "authorization, content-type, idempotency-key, if-none-match, last-event-id",
+    "access-control-max-age": "600",
+}
+READABLE = {"access-control-expose-headers": "etag, location, retry-after, idempotency-replayed", "vary": "origin"}
 REASONS = {200: "OK", 201: "Created", 202: "Accepted", 204: "No Content", 307: "Temporary Redirect", 429: "Too Many Requests"}
 
 
@@ -56,6 +63,10 @@ class Request:
         return body
 
     @property
+    def is_preflight(self) -> bool:
+        return self.method == "OPTIONS" and "access-control-request-method" in self.headers
+
+    @property
     def key(self) -> str | None:
         """The key under which it counts once."""
         key = self.headers.get("idempotency-key")
@@ -88,9 +99,10 @@ class StreamPlan:
 class Reply:
     """The answer to one request. Faults write to it what they like."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, origin: str | None) -> None:
         self.reader, self.writer = reader, writer
         self.begun = self.keep_alive = False
+        self._cors = {"access-control-allow-origin": origin, **READABLE} if origin else {}
 
     async def write(self, data: bytes) -> None:
         self.begun = True
@@ -99,7 +111,7 @@ class Reply:
 
     async def head(self, status: int, headers: dict[str, str]) -> None:
         lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Status')}", "cache-control: no-store"]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
+        lines += [f"{name}: {value}" for name, value in (headers | self._cors).items()]
         await self.write("\r\n".join([*lines, "", ""]).encode())
 
     async def send(self, status: int, body: Any = None, headers: dict[str, str] | None = None) -> None:
@@ -236,12 +248,15 @@ class HttpDaemon:
         request = await read_request(reader)
         if request is None:
             return False
+        reply = Reply(reader, writer, request.headers.get("origin"))
+        if request.is_preflight:  # of the browser, not of the client
+            await reply.send(204, headers=PREFLIGHT)
+            return True
         self.requests.append(request)
         for operation, method, pattern in ROUTES:
             if request.method == method and (found := re.fullmatch(pattern, request.path)):
                 request.operation = operation
                 request.session = unquote(found.group(1)) if found.groups() else ""
-        reply = Reply(reader, writer)
         if not await self._fail(request, reply):
             await self.answer(request, reply)
         return reply.keep_alive and request.headers.get("connection", "").lower() != "close"
