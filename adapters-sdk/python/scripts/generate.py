@@ -102,8 +102,13 @@ def typed_dict(name, schema, base="TypedDict", nulls=False):
     return "\n".join(lines)
 
 
-def generate():
-    defs, blocks, unions, fields = {}, [], [], {}
+def alias(name, schema):
+    return f"{name}: TypeAlias = {type_of(schema)!r}"
+
+
+def generate_types():
+    """Returns the text of types.py, and of each definition in it by name."""
+    defs, blocks, unions, fields = {}, {}, [], {}
     for file, union in UNIONS.items():
         schema = json.loads((SCHEMAS / f"{file}.schema.json").read_text())
         names = []
@@ -113,19 +118,18 @@ def generate():
             if message["title"] not in fields:
                 fields[message["title"]] = sorted(message["properties"])
                 is_stored = file in ENTRIES and not {"seq", "epoch", "time"} & {*message["properties"]}
-                blocks.append(typed_dict(name, message, "Stored" if is_stored else "TypedDict"))
+                blocks[name] = typed_dict(name, message, "Stored" if is_stored else "TypedDict")
         for name, definition in schema.get("$defs", {}).items():
             defs.setdefault(name, definition)
         unions.append(f"{union} = " + " | ".join(dict.fromkeys(names)))
-    taken = {class_name(title) for title in fields}
-    aliases = []
+    aliases = {}
     for name, definition in sorted(defs.items()):
-        if name in taken:
+        if name in blocks:
             continue  # the object within a message has the same members as the message
         if definition is not True and definition.get("properties"):
-            blocks.append(typed_dict(name, definition))
+            blocks[name] = typed_dict(name, definition)
         else:
-            aliases.append(f"{name}: TypeAlias = {type_of(definition)!r}")
+            aliases[name] = alias(name, definition)
     table = ["FIELDS: dict[str, frozenset[str]] = {"]
     table += [f"    {json.dumps(title)}: frozenset({json.dumps(names)})," for title, names in sorted(fields.items())]
     table += ["}", '"""The members of each message."""']
@@ -142,12 +146,12 @@ def generate():
         "# fmt: off",
         "# ruff: noqa: E501",
     ]
-    parts = ["\n".join(head), "\n".join(aliases), ENTRY, *blocks, "\n".join(unions), "\n".join(table)]
-    return "\n\n\n".join(parts) + "\n"
+    parts = ["\n".join(head), "\n".join(aliases.values()), ENTRY, *blocks.values(), "\n".join(unions), "\n".join(table)]
+    return "\n\n\n".join(parts) + "\n", aliases | blocks
 
 
-def generate_api():
-    """The schemas that answers use, and those that they use in turn."""
+def generate_api(types):
+    """Returns the text of api.py: the schemas that answers use, and those that they use in turn. It imports what `types` has."""
     document = json.loads(OPENAPI.read_text())
     schemas = document["components"]["schemas"]
     changes = schemas["StreamedChange"]["anyOf"]
@@ -162,13 +166,15 @@ def generate_api():
         if name not in used:
             used.add(name)
             wanted += re.findall(r'"#/components/schemas/(\w+)"', json.dumps(schemas[name]))
-    aliases, blocks = ["Entry: TypeAlias = 'AdapterMessage | RelayMessage'"], []
+    aliases, blocks, imports = ["Entry: TypeAlias = 'AdapterMessage | RelayMessage'"], [], ["AdapterMessage", "RelayMessage"]
     for name in sorted(used - {"Entry"}):
         schema = schemas[name]
-        if isinstance(schema, dict) and schema.get("properties"):
-            blocks.append(typed_dict(name, schema, nulls=True))
+        is_class = isinstance(schema, dict) and schema.get("properties")
+        text = typed_dict(name, schema, nulls=True) if is_class else alias(name, schema)
+        if types.get(name) == text:
+            imports.append(f"{name} as {name}")  # a part of this module, too
         else:
-            aliases.append(f"{name}: TypeAlias = {type_of(schema)!r}")
+            (blocks if is_class else aliases).append(text)
     head = [
         '"""The answers of the daemon, made from its OpenAPI document by scripts/generate.py: do not edit.',
         "",
@@ -179,7 +185,9 @@ def generate_api():
         "",
         "from typing import Any, Literal, NotRequired, TypeAlias, TypedDict",
         "",
-        "from .types import AdapterMessage, RelayMessage",
+        "from .types import (",
+        *(f"    {name}," for name in sorted(imports)),
+        ")",
         "",
         "# fmt: off",
         "# ruff: noqa: E501",
@@ -187,7 +195,8 @@ def generate_api():
     return "\n\n\n".join(["\n".join(head), "\n".join(aliases), *blocks]) + "\n"
 
 
-for name, text in {"types.py": generate(), "api.py": generate_api()}.items():
+types_py, definitions = generate_types()
+for name, text in {"types.py": types_py, "api.py": generate_api(definitions)}.items():
     if "--check" not in sys.argv:
         (OUT / name).write_text(text)
     elif not (OUT / name).exists() or (OUT / name).read_text() != text:

@@ -7,30 +7,36 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
-from .types import AdapterMessage, RelayMessage
+from .types import (
+    AdapterMessage,
+    AgentState as AgentState,
+    Capabilities as Capabilities,
+    Category as Category,
+    ClosedReason as ClosedReason,
+    CopiedContext as CopiedContext,
+    HealthEntry as HealthEntry,
+    Json as Json,
+    Liveness as Liveness,
+    Model as Model,
+    RelayMessage,
+    RequestId as RequestId,
+    Role as Role,
+    Severity as Severity,
+    Status as Status,
+    StopReason as StopReason,
+    TurnId as TurnId,
+)
 
 # fmt: off
 # ruff: noqa: E501
 
 
 Entry: TypeAlias = 'AdapterMessage | RelayMessage'
-AgentState: TypeAlias = 'Literal["idle", "running", "failed"]'
-Category: TypeAlias = 'Literal["timeout", "cancelled", "context_exhausted", "max_turns", "rate_limit", "usage_limit", "auth", "billing", "overloaded", "model_not_found", "session_not_found", "permission_denied", "tool_loop", "not_installed", "protocol", "process_exit", "host_restart", "file_refused", "oversize", "busy", "stop_unanswered", "other"]'
-ClosedReason: TypeAlias = 'Literal["finished", "failed", "refused", "unknown_agent", "limit", "protocol", "shutdown"]'
-CopiedContext: TypeAlias = 'Literal["agent", "transcript"]'
-Json: TypeAlias = 'Any'
-Liveness: TypeAlias = 'Literal["down", "starting", "alive", "answering", "progressing", "suspected"]'
-RequestId: TypeAlias = 'str'
-Role: TypeAlias = 'Literal["control", "observe"]'
 Scope: TypeAlias = 'Literal["observe", "control", "admin"]'
 SearchedText: TypeAlias = 'Literal["title", "input", "output"]'
 SessionId: TypeAlias = 'str'
-Severity: TypeAlias = 'Literal["ok", "note", "warning", "error"]'
 State: TypeAlias = 'Literal["idle", "running", "detached", "closed"]'
-Status: TypeAlias = 'Literal["completed", "stopped", "failed", "refused", "limit"]'
-StopReason: TypeAlias = 'Literal["user", "timeout", "policy", "stopped", "shutdown"]'
 StreamedChange: TypeAlias = 'SessionChange | SnapshotChange | ResetChange'
-TurnId: TypeAlias = 'str'
 
 
 class Agent(TypedDict):
@@ -44,20 +50,6 @@ class Agent(TypedDict):
     name: NotRequired[str]
     profile: NotRequired[str]
     state: NotRequired[AgentState]
-
-
-class Capabilities(TypedDict):
-    """The capabilities of an adapter."""
-
-    exec_model: NotRequired[str]
-    forks_sessions: NotRequired[bool]
-    lists_choices: NotRequired[bool]
-    lists_sessions: NotRequired[bool]
-    max_sessions: NotRequired[int]
-    native_session_ids: NotRequired[bool]
-    resume_attach: NotRequired[bool]
-    turn_completion: NotRequired[bool]
-    updated_input: NotRequired[bool]
 
 
 class Conversation(TypedDict):
@@ -109,28 +101,6 @@ class ForkedSession(TypedDict):
     id: SessionId
 
 
-class HealthEntry(TypedDict):
-    """Health of an agent and its process ([relay.4]). Times are in milliseconds; rates cover the last seconds."""
-
-    age_ms: NotRequired[int]
-    bytes_in_rate: NotRequired[int]
-    bytes_out_rate: NotRequired[int]
-    counters: NotRequired[dict[str, int]]
-    last_end: NotRequired[str]
-    lines_rate: NotRequired[int]
-    liveness: NotRequired[Liveness]
-    pid: NotRequired[int]
-    queued_bytes: NotRequired[int]
-    requests: NotRequired[int]
-    restart_in_ms: NotRequired[int]
-    sessions: NotRequired[int]
-    severity: NotRequired[Severity]
-    silent_ms: NotRequired[int]
-    stderr: NotRequired[str]
-    turns: NotRequired[int]
-    verdict: NotRequired[str]
-
-
 class LastingRule(TypedDict):
     """A lasting rule, as it is stored and listed."""
 
@@ -170,14 +140,6 @@ class Me(TypedDict):
     scope: Scope
     sees_all: bool
     version: str
-
-
-class Model(TypedDict):
-    """A model that may be chosen."""
-
-    id: str
-    description: NotRequired[str]
-    label: NotRequired[str]
 
 
 class ResetChange(TypedDict):
