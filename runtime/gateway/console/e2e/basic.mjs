@@ -67,6 +67,12 @@ export const flows = {
         const colours = await page.evaluate(() => ["code", ".s-keyword", ".s-type", ".s-name"].map((style) => getComputedStyle(document.querySelector(`figure.code ${style}`)).color));
         assert.equal(new Set(colours).size, 4, `${colorScheme}: ${colours}`);
       }
+      // Formulas are drawn by the browser, and sums of money are text.
+      const formulas = await page.locator(".prose math").evaluateAll((all) => all.map((each) => [each.textContent, each.namespaceURI, each.getBoundingClientRect().width > 5]));
+      assert.deepEqual(formulas, ["n", "O(nlogn)", "T(n)=∑i=1nlog2ii≤∫0nlogxdx"].map((text) => [text, "http://www.w3.org/1998/Math/MathML", true]));
+      const height = (selector) => page.locator(selector).first().evaluate((it) => it.getBoundingClientRect().height);
+      assert.ok(await height(".prose mfrac") > 1.5 * await height(".prose mfrac mi"), "a fraction is drawn as one");
+      assert.match(await page.locator(".prose").first().innerText(), /for \$5 or \$10 a month/);
       await page.locator(".ended .line").hover();
       await page.getByRole("button", { name: "Copy the answer" }).click();
       assert.equal(await copied(page, /^Here is what I found/), PROSE.trim());

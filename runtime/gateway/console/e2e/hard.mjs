@@ -11,7 +11,7 @@ import { clean, drawn, ends, open, send, still, until, wholeText } from "./steps
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 /** Elements of the page that no text may bring into it. */
 function strangers() {
-  const names = "script, iframe, object, embed, style, video, audio, math, base, meta[http-equiv], .rows svg:not(.icon), .rows img:not([src^='blob:'])";
+  const names = "script, iframe, object, embed, style, video, audio, math:not(.tex), .tex :not(mrow, mi, mn, mo, mtext, mspace, mfrac, msqrt, mroot, msub, msup, msubsup, munder, mover, munderover, mtable, mtr, mtd, mstyle, mphantom), .tex [href], .tex [style], base, meta[http-equiv], .rows svg:not(.icon), .rows img:not([src^='blob:'])";
   return [...document.querySelectorAll(names)].map((element) => element.outerHTML).filter((html) => !html.includes("/app.js"));
 }
 

@@ -66,6 +66,7 @@ test("no text takes long", () => {
   const hostile = [
     "*a ", "**a*", "_a_b", "[", "![", "[a](", "[a](<", "[a](b ", "](", "`", "`` ` ", "<a", "<http://", "http://", "http://a.b/)", "http://a.b/)))))))))", "&#", "\\", "> ", "- ", "1. ", "  - a\n", "> - ", "| ", "|a|b|\n|-|-|\n", "#", "# # ",
     "\n", "a\n", "  \n", "* ", "* * * x", "_ _ _", "---\n", "~~a", "~~~\n", "```\n", "\t", "\t- ", "[a](b)", "**[a](https://b.c)", "*_*_", "h", "\u0000", "😀",
+    "$", "$a", "$$", "$$ ", "$a$", "$$\n", "\\(", "\\[", "\\[a\n", "$$a\n", "\\(a\\)", "$a `", "\\[\n\n",
   ];
   for (const piece of hostile) {
     for (const text of [piece.repeat(Math.ceil(32_768 / piece.length)), `${piece.repeat(Math.ceil(16_384 / piece.length))}x${piece.split("").reverse().join("").repeat(Math.ceil(16_384 / piece.length))}`]) {

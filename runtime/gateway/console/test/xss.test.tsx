@@ -28,8 +28,13 @@ const ALLOWED: { [element: string]: string[] } = {
   em: [], fieldset: [], figcaption: [], figure: [], form: ["autocomplete"], h1: [], h2: [], h3: [], h4: [], h5: [], h6: [], header: [], hr: [], i: [],
   input: ["type", "value", "checked", "disabled", "placeholder", "maxLength", "maxlength", "name", "required", "autocomplete", "inputMode", "inputmode"],
   label: [], legend: [], li: [], mark: [], ol: ["start"], option: ["value"], p: [], path: ["d"], pre: [], q: [], section: [], select: ["value"], span: [], strong: [],
-  svg: ["viewBox"], table: [], tbody: [], td: [], th: [], thead: [], time: [], tr: [], ul: [],
+  svg: ["viewBox"], math: ["display"], mi: ["mathvariant"], mn: [], mo: ["stretchy", "fence", "symmetric", "minsize", "maxsize", "movablelimits", "form", "lspace", "rspace"], mtext: [], mspace: ["width"],
+  mrow: [], mfrac: ["linethickness"], msqrt: [], mroot: [], msub: [], msup: [], msubsup: [], munder: ["accentunder"], mover: ["accent"], munderover: [], mtable: ["displaystyle"], mtr: [], mtd: [], mstyle: ["displaystyle"], mphantom: [],
+  table: [], tbody: [], td: [], th: [], thead: [], time: [], tr: [], ul: [],
 };
+
+const IN_CODE = ["js", "html", "md", "sh", "yaml", "css", "diff", "console"];
+const IN_MATH = ["$a?b$", "$$\n?\n$$", "\\(?\\)", "\\[\\text{?}\\]", "$\\operatorname{?} \\color{?} x$", "$$\\begin{?} a \\end{?}$$", "$$\\left?\\right? \\big? \\href{?}{x} \\class{?}{y} \\sqrt[?]{z}$$"];
 
 function drawn(what: ComponentChild): FakeElement {
   const root = fakeDocument.createElement("div");
@@ -50,9 +55,11 @@ function check(root: FakeElement, what: string): void {
       assert.ok(allowed.includes(name) || EVERYWHERE.includes(name), `${what}: <${element.localName} ${name}>`);
       if (name === "href") assert.match(String(value), /^(https?:\/\/[^\s<>"]+|mailto:[^\s<>"]+)$/, what);
       if (name === "data-shown" || name === "aria-keyshortcuts") assert.match(String(value), /^(\d+|[a-z]|undefined)$/, what);
+      if (element.namespaceURI.endsWith("MathML") && name !== "class") assert.match(String(value), /^(true|false|normal|prefix|block|inline|-?\d+(\.\d+)?(em)?)$/, what);
       if (name === "rel") assert.equal(value, "noopener noreferrer nofollow");
       if (name === "class" || name === "className") assert.match(String(value), /^[\w -]*$/, what);
     }
+    if (/^m([inosdt]|under|over|frac|sub|sup|sqrt|root|row|text|style|phantom|space|table|th)/.test(element.localName) && element.localName !== "mark") assert.ok(element.namespaceURI.endsWith("MathML"), what);
     if (element.localName === "a") assert.ok(element.attributes.has("rel") && element.attributes.has("href"), what);
   }
 }
@@ -83,7 +90,7 @@ test("there are enough payloads", () => {
 
 test("no text of an agent becomes an element or attribute that is not allowed", () => {
   for (const payload of PAYLOADS) {
-    for (const text of [payload, `# ${payload}\n\n- ${payload}\n\n> ${payload}\n\n| a | b |\n|---|---|\n| ${payload} | ${payload} |`, `[${payload}](${payload})`, `![${payload}](https://x.example "${payload}")`, `\`\`\`${payload}\n${payload}\n\`\`\`\n**${payload}**`]) {
+    for (const text of [payload, `# ${payload}\n\n- ${payload}\n\n> ${payload}\n\n| a | b |\n|---|---|\n| ${payload} | ${payload} |`, `[${payload}](${payload})`, `![${payload}](https://x.example "${payload}")`, `\`\`\`${payload}\n${payload}\n\`\`\`\n**${payload}**`, ...IN_CODE.map((language) => `\`\`\`${language}\n${payload}\n"${payload}" /* ${payload}\n\`\`\`\n`), ...IN_MATH.map((around) => around.replace("?", () => payload))]) {
       check(rowsOf([{ type: "output", content: text }]).root, text);
     }
   }

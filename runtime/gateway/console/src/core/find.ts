@@ -4,6 +4,7 @@ import { ansi } from "./ansi.ts";
 import { diffView } from "./diff.ts";
 import type { Inline } from "./inline.ts";
 import { markdown } from "./markdown.ts";
+import { formula, formulaText } from "./math.ts";
 import type { Block } from "./markdown.ts";
 import type { Diff, PermissionRow, QuestionRow, Row, ToolRow } from "./rows.ts";
 import { linkTarget } from "./safe.ts";
@@ -51,11 +52,17 @@ export function toolHint(row: ToolRow): string {
 
 const plain = (text: string): string => (text.includes("\u001b") ? ansi(text).map((piece) => piece.text).join("") : text);
 
+function mathText(text: string): string {
+  const tree = formula(text);
+  return tree ? formulaText(tree) : text;
+}
+
 function inlineText(nodes: Inline[]): string {
   return nodes.map((node) => {
     if (typeof node === "string") return node;
     if (node.t === "br") return "\n";
     if (node.t === "code") return node.text;
+    if (node.t === "math") return mathText(node.text);
     const inner = inlineText(node.c);
     return node.t === "link" && inner !== node.href ? `${inner} ${linkTarget(node.href)}` : inner;
   }).join("");
@@ -69,6 +76,8 @@ function blockTexts(blocks: Block[]): string[] {
         return [inlineText(block.c)];
       case "code":
         return [block.lang === "ansi" ? plain(block.text) : block.text];
+      case "math":
+        return [mathText(block.text)];
       case "quote":
         return blockTexts(block.c);
       case "hr":

@@ -1,5 +1,6 @@
 /** What stands within a line of Markdown: emphasis, code, links. Data, no HTML, in linear time. */
 
+import { MAX_FORMULA } from "./math.ts";
 import { safeLink } from "./safe.ts";
 
 export type Inline =
@@ -7,6 +8,7 @@ export type Inline =
   | { t: "em" | "strong" | "del"; c: Inline[] }
   | { t: "code"; text: string }
   | { t: "link"; href: string; c: Inline[] }
+  | { t: "math"; text: string; display: boolean }
   | { t: "br" };
 
 interface Mark {
@@ -27,7 +29,7 @@ interface Place {
 
 const SPACE = /\s/;
 const PUNCTUATION = /[\p{P}\p{S}]/u;
-const ORDINARY = /[\\`*_~[\]!<&\nhH]/g;
+const ORDINARY = /[\\`*_~[\]!<&\nhH$]/g;
 const LONGEST_URL = 2000;
 /** Characters that all links of a text may look ahead at; what is behind that stays text. */
 const LOOK_AHEAD = 400_000;
@@ -47,6 +49,8 @@ class Scanner {
   /** Lengths of runs of backticks that are known to have no end behind here. */
   private noTicks = new Set<number>();
   private budget = LOOK_AHEAD;
+  /** For each end of a formula, the next place that has one, as far as it is known. */
+  private ends = new Map<string, number>();
 
   constructor(private text: string) {}
 
@@ -56,6 +60,7 @@ class Scanner {
       const c = text[this.at] ?? "";
       if (c === "\\") this.escape();
       else if (c === "`") this.ticks();
+      else if (c === "$") this.dollar();
       else if (c === "*" || c === "_" || c === "~") this.run_(c);
       else if (c === "[") this.open(false, 1);
       else if (c === "!" && text[this.at + 1] === "[") this.open(true, 2);
@@ -90,6 +95,7 @@ class Scanner {
 
   private escape(): void {
     const next = this.text[this.at + 1] ?? "";
+    if ((next === "(" || next === "[") && this.delimited(2, next === "(" ? "\\)" : "\\]", next === "[")) return;
     if (next === "\n") this.push({ t: "br" });
     else if (/[!-/:-@[-`{-~]/.test(next)) this.plain += next;
     else {
@@ -98,6 +104,43 @@ class Scanner {
       return;
     }
     this.at += 2;
+  }
+
+  /** A formula from here to an end, if it has one. */
+  private delimited(length: number, end: string, display: boolean): boolean {
+    const from = this.at + length;
+    let found = this.ends.get(end) ?? -1;
+    if (found < from) {
+      const next = this.text.indexOf(end, from);
+      found = next < 0 ? this.text.length : next;
+      this.ends.set(end, found);
+    }
+    if (found === this.text.length || found - from > MAX_FORMULA) return false;
+    return this.formula(this.text.slice(from, found), display, found + end.length);
+  }
+
+  private formula(text: string, display: boolean, end: number): boolean {
+    if (text.trim() === "") return false;
+    this.push({ t: "math", text: text.trim(), display });
+    this.at = end;
+    return true;
+  }
+
+  /** A formula in dollars, or a sum of money or a name of a shell, which stay text. */
+  private dollar(): void {
+    const { text, at } = this;
+    const before = text[at - 1] ?? "";
+    if (text[at + 1] === "$") {
+      if (before !== "$" && this.delimited(2, "$$", true)) return;
+      const run = this.count("$");
+      this.plain += text.slice(at, at + run);
+      this.at += run;
+      return;
+    }
+    const end = /[\p{L}\p{N}$]/u.test(before) ? -1 : formulaEnd(text, at + 1);
+    if (end > 0 && this.formula(text.slice(at + 1, end), false, end + 1)) return;
+    this.plain += "$";
+    this.at += 1;
   }
 
   private ticks(): void {
@@ -305,6 +348,25 @@ class Scanner {
     return out;
   }
 }
+
+/** The place of the dollar that ends a formula, or nothing: none is behind a space, or before a letter, digit or brace. */
+function formulaEnd(text: string, from: number): number {
+  if (/^\s?$/.test(text[from] ?? "")) return -1;
+  for (let at = from; at < text.length && at - from < MAX_FORMULA; at += 1) {
+    const c = text[at];
+    if (c === "\\") at += 1;
+    else if (c === "`") return -1;
+    else if (c === "$") {
+      const content = text.slice(from, at);
+      const isClosed = !/\s$/.test(content) && /^(?:(?:th|st|nd|rd|s)\b|[^\p{L}\p{N}_{($]|$)/u.test(text.slice(at + 1, at + 4));
+      return isClosed && !isProse(content) ? at : -1;
+    }
+  }
+  return -1;
+}
+
+/** Whether a text between dollars is words, with no sign that a formula has. */
+const isProse = (text: string): boolean => !/[\\^_{}=+<>]/.test(text) && /[A-Za-z]{2}[,.;:]? +[A-Za-z]{2}/.test(text);
 
 function pairs(opener: Mark | undefined, closer: Mark): boolean {
   if (!opener || opener.ch !== closer.ch) return false;

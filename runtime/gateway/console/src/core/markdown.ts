@@ -4,6 +4,7 @@
  */
 
 import { inline } from "./inline.ts";
+import { MAX_FORMULA } from "./math.ts";
 import type { Inline } from "./inline.ts";
 import { fenceLanguage, syntaxAfter } from "./syntax.ts";
 import type { SyntaxState } from "./syntax.ts";
@@ -17,6 +18,7 @@ export type Block =
   | { t: "quote"; c: Block[] }
   | { t: "list"; ordered: boolean; start: number; tight: boolean; items: Item[] }
   | { t: "table"; align: Align[]; head: Inline[][]; rows: Inline[][][] }
+  | { t: "math"; text: string }
   | { t: "hr" };
 
 export interface Item {
@@ -26,8 +28,11 @@ export interface Item {
 
 const DEEPEST = 12;
 const MOST_CELLS = 64;
+/** Lines of a formula. */
+const MAX_LINES = 200;
 
 const FENCE = /^( {0,3})(`{3,}|~{3,})([^\n]*)$/;
+const FORMULA = /^ {0,3}(\$\$|\\\[)/;
 const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+|$)/;
 const RULE = /^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$/;
 const QUOTE = /^ {0,3}> ?/;
@@ -56,6 +61,8 @@ export function codeAfter(text: string, fence: string, before?: SyntaxState): Sy
 function blocks(lines: string[], depth: number): Block[] {
   const out: Block[] = [];
   let paragraph: string[] = [];
+  // For each end of a formula, the line up to which none was found.
+  const known = new Map<string, number>();
   const flush = (): void => {
     if (paragraph.length > 0) out.push({ t: "p", c: inline(paragraph.map((line) => line.replace(/^[ \t]+/, "")).join("\n")) });
     paragraph = [];
@@ -72,6 +79,14 @@ function blocks(lines: string[], depth: number): Block[] {
       flush();
       at = code(lines, at, fence, out);
       continue;
+    }
+    const formula = FORMULA.exec(line);
+    if (formula) {
+      const end = formulaLines(lines, at, formula, known, out, flush);
+      if (end > at) {
+        at = end;
+        continue;
+      }
     }
     if (line.startsWith("    ") && paragraph.length === 0) {
       const text: string[] = [];
@@ -154,6 +169,35 @@ function code(lines: string[], from: number, fence: RegExpExecArray, out: Block[
   while (at < lines.length && !close.test(lines[at] ?? "")) text.push((lines[at++] ?? "").replace(strip, ""));
   out.push({ t: "code", lang: (info.trim().split(/\s/)[0] ?? "").slice(0, 40), text: text.join("\n") });
   return at + 1;
+}
+
+/** A formula that begins with a line and ends before a blank one. Returns the line behind it, or `from` if it is none. */
+function formulaLines(lines: string[], from: number, found: RegExpExecArray, known: Map<string, number>, out: Block[], flush: () => void): number {
+  const close = found[1] === "$$" ? "$$" : "\\]";
+  const first = (lines[from] ?? "").slice(found[0].length);
+  const ends = first.indexOf(close);
+  let at = ends >= 0 ? from : Math.max(from + 1, known.get(close) ?? 0);
+  if (ends < 0) {
+    while (at < lines.length && at - from < MAX_LINES && (lines[at] ?? "").trim() !== "" && !(lines[at] ?? "").includes(close)) at += 1;
+    known.set(close, at);
+    if (at === lines.length || at - from >= MAX_LINES || (lines[at] ?? "").trim() === "") return from;
+  }
+  const last = ends >= 0 ? first : (lines[at] ?? "");
+  const end = last.indexOf(close);
+  const rest = last.slice(end + close.length).trim();
+  const isPoint = /^[.,;:]$/.test(rest);
+  // Words behind a formula of one line are in its paragraph, and so is it.
+  if (ends >= 0 && rest !== "" && !isPoint) return from;
+  let length = end;
+  for (let each = from; each < at; each += 1) length += (lines[each] ?? "").length;
+  if (length > MAX_FORMULA) return from;
+  const text = [...(ends >= 0 ? [] : [first, ...lines.slice(from + 1, at)]), last.slice(0, end)].join("\n").trim() + (isPoint ? rest : "");
+  if (text === "") return from;
+  flush();
+  out.push({ t: "math", text });
+  if (rest === "" || isPoint) return at + 1;
+  lines[at] = rest;
+  return at;
 }
 
 function listAt(lines: string[], from: number, out: Block[], depth: number): number {

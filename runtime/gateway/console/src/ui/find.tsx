@@ -29,7 +29,7 @@ export function drawnRanges(root: Element, pattern: RegExp, most = MAX_MARKS): R
   const nodes: { node: Text; start: number }[] = [];
   let text = "";
   const visit = (element: Element): void => {
-    const block = !INLINE.has(element.tagName);
+    const block = element instanceof HTMLElement && !INLINE.has(element.tagName);
     if (block && text !== "" && !text.endsWith("\n")) text += "\n";
     for (const child of element.childNodes) {
       if (child instanceof Text) {

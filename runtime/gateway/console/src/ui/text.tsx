@@ -1,7 +1,10 @@
 import type { ComponentChildren, JSX, VNode } from "preact";
+import { h } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
 import { ansi } from "../core/ansi.ts";
 import { jsonText } from "../core/find.ts";
+import { formula } from "../core/math.ts";
+import type { MathNode } from "../core/math.ts";
 import { linkTarget, visible } from "../core/safe.ts";
 import { SyntaxLines, fenceLanguage } from "../core/syntax.ts";
 import type { SyntaxLanguage, SyntaxLine, SyntaxState, SyntaxToken } from "../core/syntax.ts";
@@ -18,6 +21,7 @@ function inlines(nodes: Inline[]): ComponentChildren {
     if (typeof node === "string") return node;
     if (node.t === "br") return <br />;
     if (node.t === "code") return <code>{node.text}</code>;
+    if (node.t === "math") return <Formula text={node.text} display={node.display} />;
     if (node.t === "link") return <Link href={node.href}>{inlines(node.c)}</Link>;
     const Tag = node.t;
     return <Tag>{inlines(node.c)}</Tag>;
@@ -61,6 +65,8 @@ export function blocksOf(blocks: Block[], outer: number[] = []): ComponentChildr
       }
       case "code":
         return <Code text={block.text} lang={block.lang} before={block.before} />;
+      case "math":
+        return <div><Formula text={block.text} display /></div>;
       case "quote":
         return <blockquote>{blocksOf(block.c, outer)}</blockquote>;
       case "hr":
@@ -98,6 +104,20 @@ export function blocksOf(blocks: Block[], outer: number[] = []): ComponentChildr
 /** Items of a dense list have no paragraphs. */
 function tight(blocks: Block[], outer: number[]): ComponentChildren {
   return blocks.map((block) => (block.t === "p" ? inlines(block.c) : blocksOf([block], outer)));
+}
+
+const mathElement = (tree: MathNode): VNode => h(tree.tag, tree.attributes, tree.c.map((each) => (typeof each === "string" ? each : mathElement(each))));
+
+/** Sources of this length fit into a narrow line; longer formulas scroll by themselves. */
+const SHORT_FORMULA = 40;
+
+/** A formula as MathML, or as its source if it is too deep. */
+function Formula({ text, display }: { text: string; display: boolean }): JSX.Element {
+  const tree = useMemo(() => formula(text), [text]);
+  if (!tree) return <code>{text}</code>;
+  const drawn = <math class="tex" display={display ? "block" : "inline"}>{mathElement(tree)}</math>;
+  if (!display && text.length <= SHORT_FORMULA) return drawn;
+  return <span class={display ? "formula" : "formula within"} tabIndex={0} role="group" aria-label="Formula">{drawn}</span>;
 }
 
 export function Code({ text, lang, before }: { text: string; lang: string; before?: SyntaxState | undefined }): VNode {
