@@ -50,7 +50,7 @@ export const flows = {
       // A pin by key, by menu, and of a session that the first page does not have.
       await keys.press("p");
       await group("Pinned").getByText("Session 38").waitFor();
-      await page.locator(".list [role=status]", { hasText: "Pinned" }).waitFor({ state: "attached" });
+      await page.locator(".list [role=status]", { hasText: "Pinned: Session 38" }).waitFor({ state: "attached" });
       await page.evaluate(() => { location.hash = "#/sessions/s-249"; });
       await page.getByRole("heading", { level: 1, name: "Session 249" }).waitFor();
       await page.getByRole("button", { name: "Actions" }).click();
@@ -81,8 +81,12 @@ export const flows = {
       await page.waitForFunction(() => document.activeElement.getAttribute("href") === "#/sessions/s-249");
       await page.getByLabel("Groups").selectOption("folder");
       await page.waitForFunction(() => [...document.querySelectorAll(".list h2")].map((each) => each.textContent).join() === "/srv/books6 sessions,/srv/app5 sessions");
+      // No event has the folder of a new session.
+      await page.fill("#search", "");
+      it.place.world.open("coder", "A new one", "new").cwd = "/srv/new";
+      await group("/srv/new").getByText("A new one").waitFor();
       await page.getByLabel("Groups").selectOption("none");
-      await page.waitForFunction(() => document.querySelectorAll(".list h2").length === 0);
+      await page.waitForFunction(() => [...document.querySelectorAll(".list h2 .name")].map((each) => each.textContent).join() === "Pinned,Other sessions");
       await clean(page, wrong);
     },
   },

@@ -5,6 +5,9 @@ import type { Grouping } from "../src/core/groups.ts";
 import type { KnownSession } from "../src/core/overview.ts";
 import { MAX_PINS, PinnedSessions } from "../src/core/pins.ts";
 
+// Far from the time of the daemon.
+process.env.TZ = "Pacific/Auckland";
+
 /** A Wednesday, at noon of the time zone of the test. */
 const NOW = new Date(2026, 6, 15, 12);
 const daysAgo = (days: number, hour = 10): string => new Date(2026, 6, 15 - days, hour).toISOString();

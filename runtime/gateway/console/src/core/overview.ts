@@ -80,7 +80,7 @@ export class SessionOverview {
   snapshots = 0;
   private sessions = new Map<string, KnownSession>();
   /** Whether what waited at first is known: a further request is a notice. */
-  private isSettled = false;
+  isSettled = false;
   /** Ids of the sessions with requests. */
   private asking = new Set<string>();
   /** Ids that the current snapshot has, until it is complete. */

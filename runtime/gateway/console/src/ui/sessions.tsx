@@ -1,7 +1,6 @@
 import type { ComponentChildren, JSX } from "preact";
 import { Component } from "preact";
 import { useContext, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
-import { Problem } from "../core/api.ts";
 import type { Filter } from "../core/api.ts";
 import { ago, sessionTitle } from "../core/format.ts";
 import { GROUPINGS, groupSessions } from "../core/groups.ts";
@@ -59,25 +58,26 @@ function useGrouping(): [Grouping, (by: string) => void] {
   }];
 }
 
-/** The pinned sessions that fit, in the order in which they were pinned. Those that no page had are read. */
-function usePinned(filter: Filter): KnownSession[] {
+/** Number of sessions that are read one by one. */
+const MAX_READ = 50;
+
+/** Reads sessions of which the list lacks something, each once for a connection to the stream. */
+function useMissing(ids: string[]): void {
   const { api } = useShell();
   const { overview } = useContext(LiveContext);
-  useChanges(pins);
-  const wanted = useRef(new Set<string>());
-  useEffect(() => wanted.current.clear(), [overview]);
+  const asked = useRef(new Set<string>());
+  useEffect(() => asked.current.clear(), [overview, overview.snapshots, overview.isLive]);
   useEffect(() => {
-    // The stream of changes has all sessions of its host.
-    if (overview.isReading || (overview.isLive && overview.snapshots === 0)) return;
-    for (const id of pins.all()) {
-      if (overview.get(id) !== undefined || wanted.current.has(id)) continue;
-      wanted.current.add(id);
-      api.show(id).then((found) => overview.list([{ ...listed(found), id, entries: num(found.last_seq) ?? 0 }]), (error: unknown) => {
-        if (!(error instanceof Problem) || error.status !== 404) wanted.current.delete(id);
-      });
+    if (!overview.isSettled || overview.isReading) return;
+    for (const id of ids.slice(0, MAX_READ)) {
+      if (asked.current.has(id)) continue;
+      asked.current.add(id);
+      api.show(id).then((found) => {
+        const { created, active, entries } = { created: "", active: "", entries: num(found.last_seq) ?? 0, ...overview.get(id) };
+        overview.list([{ ...listed(found), id, created, active, entries }]);
+      }, () => undefined);
     }
   });
-  return pins.all().map((id) => overview.get(id)).filter((session) => session !== undefined && fits(session, filter)) as KnownSession[];
 }
 
 /** Pins the session whose row has the focus, or else the one that is shown, or unpins it. */
@@ -85,7 +85,7 @@ export function togglePin(current: string): void {
   const row = document.activeElement?.closest<HTMLElement>(".list [data-row] a");
   const id = row ? decodeURIComponent(row.getAttribute("href")?.split("/")[2] ?? "") : current;
   if (id === "") return;
-  dispatchEvent(new CustomEvent("console:pinned", { detail: pins.toggle(id) }));
+  dispatchEvent(new CustomEvent("console:pinned", { detail: [pins.toggle(id), id] }));
   // Its row is drawn in another group.
   if (row) focusWhenDrawn(`.list li a[href="${sessionHref(id)}"]`);
 }
@@ -100,7 +100,11 @@ export function Sessions({ current, query, create }: { current: string; query: s
   const filter = filterOf(text, state);
   const pages = usePages(filter);
   const rows = pages.rows();
-  const groups = groupSessions(rows, { by, pinned: usePinned(filter), isComplete: pages.next === "" && pages.missing.size === 0, now: new Date() });
+  useChanges(pins);
+  const pinned = pins.all().map((id) => overview.get(id)).filter((session) => session !== undefined && fits(session, filter)) as KnownSession[];
+  const groups = groupSessions(rows, { by, pinned, isComplete: pages.next === "" && pages.missing.size === 0, now: new Date() });
+  // No page had a pinned session that is old, and no event has the folder of a new one.
+  useMissing([...pins.all().filter((id) => overview.get(id) === undefined), ...(by === "folder" ? rows.filter((row) => row.cwd === "" && row.bytes === 0).map((row) => row.id) : [])]);
   // A link to a search, such as those of the agents.
   useEffect(() => {
     if (query === "") return;
@@ -175,12 +179,15 @@ export function Sessions({ current, query, create }: { current: string; query: s
     const timer = setInterval(() => tick(undefined as never), 60_000);
     return () => clearInterval(timer);
   }, []);
-  const [pinned, announce] = useState("");
+  const [told, announce] = useState("");
   useEffect(() => {
-    const told = (event: Event): void => announce((event as CustomEvent<string>).detail);
-    addEventListener("console:pinned", told);
-    return () => removeEventListener("console:pinned", told);
-  }, []);
+    const toggled = (event: Event): void => {
+      const [what, id] = (event as CustomEvent<[string, string]>).detail;
+      announce(`${what}: ${visible(sessionTitle(overview.get(id)?.title ?? "", id))}`);
+    };
+    addEventListener("console:pinned", toggled);
+    return () => removeEventListener("console:pinned", toggled);
+  }, [overview]);
   const isFiltered = text !== "" || state !== "";
   const isFirst = pages.next === undefined;
   const isSearching = pages.next !== "" && !pages.isStopped && isFiltered && pages.fault === "" && (pages.isLoading || rows.length === 0);
@@ -211,7 +218,7 @@ export function Sessions({ current, query, create }: { current: string; query: s
         </div>
       </div>
       <Fault text={fault} />
-      <p class="hidden" role="status">{pinned}</p>
+      <p class="hidden" role="status">{told}</p>
       <div class="groups">
         {isFirst && groups.length === 0 && fault === "" && [1, 2, 3, 4, 5].map((row) => <div key={row} class="bone" aria-hidden="true" />)}
         {groups.map((group, at) => (
