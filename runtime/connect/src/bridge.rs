@@ -47,7 +47,7 @@ const MAX_KNOWN_SESSIONS: usize = 256;
 
 /// The text for a session of which the hub may have missed output.
 const BROKEN_CONNECTION: &str =
-    "The connection to the hub broke. What was said here right before may be missing.";
+    "The connection to the hub broke. The last output before this line may be missing.";
 
 /// The effect of a hub's frame on its connection.
 #[derive(PartialEq, Eq)]

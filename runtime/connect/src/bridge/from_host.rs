@@ -232,7 +232,7 @@ impl SessionBridge {
 
     fn context(&mut self, id: &str, context: Option<Context>) {
         if context == Some(Context::Lost) {
-            self.show_note(id, "The agent does not remember what was said before.");
+            self.show_note(id, "The agent does not remember the earlier conversation.");
         }
     }
 

@@ -22,7 +22,7 @@ async fn what_the_hub_may_have_missed_is_marked_and_ends_come_again() {
     ends.end(&wire, &next).await;
     ends.hub("hello.ack", json!({ "ok": true })).await;
     let mark =
-        "system: The connection to the hub broke. What was said here right before may be missing.";
+        "system: The connection to the hub broke. The last output before this line may be missing.";
     assert_eq!(
         ends.words(),
         [mark, "completed m-1 0", "started m-2", "completed m-2 0"]

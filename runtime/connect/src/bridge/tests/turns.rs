@@ -146,7 +146,7 @@ async fn a_session_that_is_resumed_by_a_person_shows_what_was_said() {
     assert!(words[3].starts_with("history_tool: "), "{words:?}");
     assert_eq!(
         words[4],
-        "system: The agent does not remember what was said before."
+        "system: The agent does not remember the earlier conversation."
     );
 }
 
