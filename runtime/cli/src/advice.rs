@@ -10,7 +10,7 @@ use trunkline_profiles::{PROFILES, Profile};
 
 /// A wrapped agent.
 #[derive(Debug)]
-pub(crate) struct Wrapped {
+pub(crate) struct WrappedAgent {
     /// Name of the built-in adapter.
     pub(crate) profile: &'static str,
     /// Its program, unless the configuration names another.
@@ -20,10 +20,10 @@ pub(crate) struct Wrapped {
 }
 
 /// Every wrapped agent, in the order of `trunkline agents profiles`.
-pub(crate) static ALL: LazyLock<Vec<Wrapped>> = LazyLock::new(|| {
+pub(crate) static ALL: LazyLock<Vec<WrappedAgent>> = LazyLock::new(|| {
     let wrapped = |profile: &Profile| {
         let agent = profile.wrapped()?;
-        Some(Wrapped {
+        Some(WrappedAgent {
             profile: profile.name,
             program: agent.program,
             install: agent.install,
@@ -33,7 +33,7 @@ pub(crate) static ALL: LazyLock<Vec<Wrapped>> = LazyLock::new(|| {
 });
 
 /// Returns the agent that a built-in adapter wraps.
-pub(crate) fn wrapped_by(agent: &AgentConfig) -> Option<&'static Wrapped> {
+pub(crate) fn wrapped_by(agent: &AgentConfig) -> Option<&'static WrappedAgent> {
     let config::Profile::BuiltIn(name) = &agent.profile else {
         return None;
     };
@@ -43,7 +43,7 @@ pub(crate) fn wrapped_by(agent: &AgentConfig) -> Option<&'static Wrapped> {
 /// Returns the known next step after a failure.
 pub(crate) fn next(agent: &AgentConfig, failure: &Failure) -> Option<String> {
     match failure.category? {
-        Category::NotInstalled => wrapped_by(agent).map(Wrapped::install),
+        Category::NotInstalled => wrapped_by(agent).map(WrappedAgent::install),
         Category::Auth => wrapped_by(agent).map(|wrapped| {
             format!(
                 "log in with {login}, or by `trunkline agents login {id}`; `trunkline doctor {id}` checks the credentials",
@@ -55,7 +55,7 @@ pub(crate) fn next(agent: &AgentConfig, failure: &Failure) -> Option<String> {
     }
 }
 
-impl Wrapped {
+impl WrappedAgent {
     /// Returns the command that logs in.
     pub(crate) fn login(&self) -> String {
         let profile = PROFILES.iter().find(|profile| profile.name == self.profile);

@@ -17,7 +17,7 @@ use clap::{
 use crate::{
     command::{CliCommand, GROUPS, RENAMED},
     exit,
-    log::Logs,
+    log::LogOptions,
     terminal::{columns, wrapped},
 };
 
@@ -59,7 +59,7 @@ pub(crate) struct Args {
     pub(crate) config: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) logs: Logs,
+    pub(crate) logs: LogOptions,
 
     #[command(subcommand)]
     pub(crate) command: CliCommand,

@@ -17,11 +17,11 @@ use trunkline_host::{
     },
 };
 
-use self::page::Page;
+use self::page::RequestPage;
 use crate::{
     paint,
-    session_backend::{Answer, PendingRequest, Request},
-    terminal::{Cancel, Echo, Terminal, one_line},
+    session_backend::{AgentRequest, PendingRequest, RequestAnswer},
+    terminal::{EchoMode, ReadCancel, UserTerminal, one_line},
 };
 
 mod page;
@@ -31,26 +31,26 @@ const ALL: &str = "all";
 
 /// Asks on the terminal, if there is one.
 #[derive(Debug, Clone)]
-pub(crate) struct Asker {
-    terminal: Option<Arc<Terminal>>,
+pub(crate) struct RequestPrompter {
+    terminal: Option<Arc<UserTerminal>>,
     /// Text typed before a question, if it can become part of the next input.
-    early: Option<Early>,
+    early: Option<EarlyText>,
 }
 
 /// Text that was typed before a question, and so is not its answer.
-type Early = Arc<Mutex<String>>;
+type EarlyText = Arc<Mutex<String>>;
 
 /// A request shown to the user. Dropping it removes the prompt and declines the request.
 #[derive(Debug)]
-pub(crate) struct Asking {
+pub(crate) struct ShownRequest {
     request: Option<PendingRequest>,
-    cancel: Cancel,
-    reply: JoinHandle<Option<Answer>>,
+    cancel: ReadCancel,
+    reply: JoinHandle<Option<RequestAnswer>>,
 }
 
 /// Result of a request, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settled {
+pub(crate) struct SettledRequest {
     /// Id of the request.
     pub(crate) request_id: RequestId,
     /// True if it was allowed or answered.
@@ -59,11 +59,11 @@ pub(crate) struct Settled {
     pub(crate) unasked: bool,
 }
 
-impl Asker {
+impl RequestPrompter {
     /// Finds the terminal.
     pub(crate) fn new() -> Self {
         Self {
-            terminal: Terminal::find().map(Arc::new),
+            terminal: UserTerminal::find().map(Arc::new),
             early: None,
         }
     }
@@ -71,7 +71,7 @@ impl Asker {
     /// Stores text typed before a question for [`Self::take_early`].
     pub(crate) fn keeping_early(self) -> Self {
         Self {
-            early: Some(Early::default()),
+            early: Some(EarlyText::default()),
             ..self
         }
     }
@@ -83,9 +83,9 @@ impl Asker {
     }
 
     /// Shows a request. Returns its result at once if there is no terminal.
-    pub(crate) fn ask(&self, mut request: PendingRequest) -> Result<Asking, Settled> {
+    pub(crate) fn ask(&self, mut request: PendingRequest) -> Result<ShownRequest, SettledRequest> {
         let Some(terminal) = self.terminal.clone() else {
-            let settled = Settled {
+            let settled = SettledRequest {
                 request_id: request.id().clone(),
                 approved: false,
                 unasked: true,
@@ -93,15 +93,15 @@ impl Asker {
             request.decline();
             return Err(settled);
         };
-        let cancel = Cancel::default();
-        let dialogue = Dialogue {
+        let cancel = ReadCancel::default();
+        let dialogue = TerminalDialogue {
             terminal,
             early: self.early.clone(),
             cancel: cancel.clone(),
         };
         let asked = request.request.clone();
         let reply = tokio::task::spawn_blocking(move || dialogue.answer(&asked));
-        Ok(Asking {
+        Ok(ShownRequest {
             request: Some(request),
             cancel,
             reply,
@@ -109,7 +109,7 @@ impl Asker {
     }
 }
 
-impl Request {
+impl AgentRequest {
     /// Returns the subject of the request, on one line.
     pub(crate) fn headline(&self) -> String {
         match self {
@@ -144,7 +144,7 @@ impl Request {
     }
 }
 
-impl Asking {
+impl ShownRequest {
     /// Cancels the prompt, and waits until the terminal is restored. The request is declined.
     pub(crate) async fn end(mut self) {
         self.cancel.cancel();
@@ -163,20 +163,20 @@ impl Asking {
     ///
     /// # Cancel safety
     /// Dropping the future loses no answer.
-    pub(crate) async fn answered(&mut self) -> Option<Settled> {
+    pub(crate) async fn answered(&mut self) -> Option<SettledRequest> {
         let answer = (&mut self.reply).await.unwrap_or_default();
         let mut request = self.request.take()?;
         let request_id = request.id().clone();
         let approved = match &answer {
-            Some(Answer::Permission(response)) => response.approved,
-            Some(Answer::Question(_)) => true,
+            Some(RequestAnswer::Permission(response)) => response.approved,
+            Some(RequestAnswer::Question(_)) => true,
             None => false,
         };
         match answer {
             Some(answer) => request.answer(answer),
             None => request.decline(),
         }
-        Some(Settled {
+        Some(SettledRequest {
             request_id,
             approved,
             unasked: false,
@@ -184,27 +184,27 @@ impl Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for ShownRequest {
     fn drop(&mut self) {
         self.cancel.cancel();
     }
 }
 
 /// Prompt on the terminal, on its own thread.
-struct Dialogue {
-    terminal: Arc<Terminal>,
-    early: Option<Early>,
-    cancel: Cancel,
+struct TerminalDialogue {
+    terminal: Arc<UserTerminal>,
+    early: Option<EarlyText>,
+    cancel: ReadCancel,
 }
 
-impl Dialogue {
-    fn answer(&self, request: &Request) -> Option<Answer> {
+impl TerminalDialogue {
+    fn answer(&self, request: &AgentRequest) -> Option<RequestAnswer> {
         Some(match request {
-            Request::Permission(request) => {
+            AgentRequest::Permission(request) => {
                 let decision = self.permission(request)?;
-                Answer::Permission(decision.for_request(request.request_id.clone()))
+                RequestAnswer::Permission(decision.for_request(request.request_id.clone()))
             }
-            Request::Question(request) => Answer::Question(InputResponse {
+            AgentRequest::Question(request) => RequestAnswer::Question(InputResponse {
                 request_id: request.request_id.clone(),
                 values: Some(self.question(request)?),
                 cancelled: None,
@@ -214,7 +214,7 @@ impl Dialogue {
 
     fn permission(&self, request: &PermissionRequest) -> Option<Decision> {
         let dim = paint::DIM;
-        let page = Page::of_permission(request, false);
+        let page = RequestPage::of_permission(request, false);
         self.write(&page.lines);
         if page.is_cut {
             self.write(&[format!(
@@ -229,9 +229,9 @@ impl Dialogue {
         };
         loop {
             self.set_early_aside();
-            let line = self.ask(&prompt, Echo::Shown)?;
+            let line = self.ask(&prompt, EchoMode::Shown)?;
             if line.trim() == ALL {
-                self.write(&Page::of_permission(request, true).lines);
+                self.write(&RequestPage::of_permission(request, true).lines);
                 continue;
             }
             if let Some(decision) = decision(&line, request) {
@@ -244,7 +244,7 @@ impl Dialogue {
     }
 
     fn question(&self, request: &InputRequest) -> Option<BTreeMap<String, Json>> {
-        let page = Page::of_question(request);
+        let page = RequestPage::of_question(request);
         self.write(&page.lines);
         self.set_early_aside();
         let one_text = [QuestionField {
@@ -270,7 +270,7 @@ impl Dialogue {
         let bold = paint::STRONG;
         let dim = paint::DIM;
         let choices = field.choices.as_deref().unwrap_or_default();
-        let mut page = Page::new(false);
+        let mut page = RequestPage::new(false);
         for (number, choice) in page.items(choices, "choices").iter().enumerate() {
             let label = page.name(choice.label.as_deref().unwrap_or(&choice.id));
             let more = page.name(choice.description.as_deref().unwrap_or_default());
@@ -293,13 +293,13 @@ impl Dialogue {
             format!(" (Enter: {})", page.name(default.get()))
         });
         let echo = if field.kind == Some(FieldKind::Secret) {
-            Echo::Hidden
+            EchoMode::Hidden
         } else {
-            Echo::Shown
+            EchoMode::Shown
         };
         loop {
             let line = self.ask(&format!("{label}{hint}{default}"), echo)?;
-            if echo == Echo::Hidden {
+            if echo == EchoMode::Hidden {
                 self.write(&[String::new()]);
             }
             match value(&line, field) {
@@ -335,7 +335,7 @@ impl Dialogue {
         }
     }
 
-    fn ask(&self, prompt: &str, echo: Echo) -> Option<String> {
+    fn ask(&self, prompt: &str, echo: EchoMode) -> Option<String> {
         let act = paint::ACT;
         let prompt = format!("    {prompt} {act}›{act:#} ");
         self.terminal.line(&prompt, echo, &self.cancel)
@@ -353,7 +353,7 @@ impl Dialogue {
     }
 }
 
-fn lock(early: &Early) -> std::sync::MutexGuard<'_, String> {
+fn lock(early: &EarlyText) -> std::sync::MutexGuard<'_, String> {
     early.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

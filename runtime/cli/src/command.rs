@@ -11,7 +11,7 @@ use trunkline_host::process::{Child, StderrDrain, StderrTail};
 use crate::{
     error::{CliError, CommandResult},
     exit,
-    log::Reader,
+    log::LogAudience,
 };
 
 mod acp;
@@ -142,11 +142,11 @@ impl CliCommand {
     }
 
     /// Returns the audience of the command's log.
-    pub(crate) fn reader(&self) -> Reader {
+    pub(crate) fn reader(&self) -> LogAudience {
         match self {
-            Self::Chat(command) if command.debug => Reader::Author,
-            Self::Chat(_) | Self::Run(_) | Self::Demo(_) | Self::Sessions(_) => Reader::Person,
-            _ => Reader::Operator,
+            Self::Chat(command) if command.debug => LogAudience::Author,
+            Self::Chat(_) | Self::Run(_) | Self::Demo(_) | Self::Sessions(_) => LogAudience::Person,
+            _ => LogAudience::Operator,
         }
     }
 }

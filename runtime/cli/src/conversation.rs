@@ -15,15 +15,15 @@ use trunkline_host::{
 };
 
 use crate::{
-    ask::{Asker, Asking, Settled},
+    ask::{RequestPrompter, SettledRequest, ShownRequest},
     command::{ExportTranscript, Speaker},
     error::CliError,
-    interrupt::{Interrupt, Interrupts},
+    interrupt::{InterruptSignal, InterruptSignals},
     jsonl::EventWriter,
     paint,
-    screen::Screen,
+    screen::SessionScreen,
     session_backend::{DisplayEvent, SessionBackend},
-    terminal::Settings,
+    terminal::TerminalSettings,
 };
 
 /// Limit of events that are held while a request is shown; later events stay with the host.
@@ -36,11 +36,11 @@ const MAX_FILE_NAMES: u32 = 1000;
 const SPINNER_DELAY: Duration = Duration::from_millis(300);
 
 /// Shows a session and answers its requests.
-pub(crate) struct Conversation {
-    pub(crate) screen: Screen,
+pub(crate) struct ConversationView {
+    pub(crate) screen: SessionScreen,
     /// Writer of JSON lines, which replaces the screen for programs.
     pub(crate) lines: Option<EventWriter>,
-    pub(crate) asker: Asker,
+    pub(crate) asker: RequestPrompter,
     /// Folder to which files of the agent are copied.
     pub(crate) save: Option<PathBuf>,
     /// True if a file could not be saved.
@@ -55,13 +55,13 @@ pub(crate) struct Conversation {
 
 /// Outcome of a turn for the conversation.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum TurnOutcome {
     /// The turn has ended; the session continues.
     Ended(Box<TurnEnd>),
     /// The session has ended too.
     Closed(Option<Box<TurnEnd>>, Box<SessionEnd>),
     /// The user leaves, or the program must end.
-    Leave(Interrupt),
+    Leave(InterruptSignal),
 }
 
 /// Creates the folder for the agent's files if it is missing, before the turn, because the files
@@ -83,12 +83,12 @@ pub(crate) fn make_folder(folder: Option<&Path>) -> Result<(), CliError> {
     })
 }
 
-impl Conversation {
-    pub(crate) fn new(screen: Screen) -> Self {
+impl ConversationView {
+    pub(crate) fn new(screen: SessionScreen) -> Self {
         Self {
             screen,
             lines: None,
-            asker: Asker::new(),
+            asker: RequestPrompter::new(),
             save: None,
             lost_files: false,
             takes_allow: true,
@@ -105,11 +105,11 @@ impl Conversation {
         &mut self,
         session: &mut SessionBackend,
         turn: TurnNo,
-        interrupts: &mut Interrupts,
-    ) -> io::Result<Outcome> {
-        let _calm = Settings::calm();
+        interrupts: &mut InterruptSignals,
+    ) -> io::Result<TurnOutcome> {
+        let _calm = TerminalSettings::calm();
         let began = Instant::now();
-        let mut asking: Option<Asking> = None;
+        let mut asking: Option<ShownRequest> = None;
         let mut held: VecDeque<DisplayEvent> = VecDeque::new();
         let mut stopped = false;
         let mut quiet_until = tokio::time::Instant::now() + SPINNER_DELAY;
@@ -135,7 +135,7 @@ impl Conversation {
             tokio::select! {
                 biased;
                 interrupt = interrupts.next() => match interrupt {
-                    Interrupt::Key if !stopped => {
+                    InterruptSignal::Key if !stopped => {
                         stopped = true;
                         session.stop_turn(turn);
                         self.give_up(&mut asking).await;
@@ -143,7 +143,7 @@ impl Conversation {
                     }
                     _ => {
                         self.give_up(&mut asking).await;
-                        return Ok(Outcome::Leave(interrupt));
+                        return Ok(TurnOutcome::Leave(interrupt));
                     }
                 },
                 settled = answered(&mut asking) => {
@@ -155,7 +155,7 @@ impl Conversation {
                 shown = session.next(), if held.len() < MAX_HELD_EVENTS => {
                     let Some(shown) = shown else {
                         let lost = SessionEnd { reason: trunkline_host::protocol::ClosedReason::Failed, error: None };
-                        return Ok(Outcome::Closed(None, Box::new(lost)));
+                        return Ok(TurnOutcome::Closed(None, Box::new(lost)));
                     };
                     if asking.as_ref().is_some_and(|asking| settles(&shown, asking, turn)) {
                         self.give_up(&mut asking).await;
@@ -217,15 +217,15 @@ impl Conversation {
         &mut self,
         shown: DisplayEvent,
         turn: TurnNo,
-        asking: &mut Option<Asking>,
-    ) -> io::Result<Option<Outcome>> {
+        asking: &mut Option<ShownRequest>,
+    ) -> io::Result<Option<TurnOutcome>> {
         self.show(&shown)?;
         let request = match shown {
             DisplayEvent::Request(request) => *request,
             DisplayEvent::Event(event) => {
                 return Ok(match event.kind {
-                    EventKind::End(end) if end.turn == turn => Some(Outcome::Ended(end)),
-                    EventKind::Closed(end) => Some(Outcome::Closed(None, end)),
+                    EventKind::End(end) if end.turn == turn => Some(TurnOutcome::Ended(end)),
+                    EventKind::Closed(end) => Some(TurnOutcome::Closed(None, end)),
                     _ => None,
                 });
             }
@@ -251,13 +251,15 @@ impl Conversation {
     async fn after(
         &mut self,
         session: &mut SessionBackend,
-        outcome: Outcome,
-    ) -> io::Result<Outcome> {
+        outcome: TurnOutcome,
+    ) -> io::Result<TurnOutcome> {
         Ok(match outcome {
-            Outcome::Ended(turn) if session.is_closed() => match self.catch_up(session).await? {
-                Some(end) => Outcome::Closed(Some(turn), end),
-                None => Outcome::Ended(turn),
-            },
+            TurnOutcome::Ended(turn) if session.is_closed() => {
+                match self.catch_up(session).await? {
+                    Some(end) => TurnOutcome::Closed(Some(turn), end),
+                    None => TurnOutcome::Ended(turn),
+                }
+            }
             outcome => outcome,
         })
     }
@@ -334,14 +336,14 @@ impl Conversation {
     }
 
     /// Cancels the prompt; the cursor stays within its line.
-    async fn give_up(&mut self, asking: &mut Option<Asking>) {
+    async fn give_up(&mut self, asking: &mut Option<ShownRequest>) {
         if let Some(asking) = asking.take() {
             asking.end().await;
             self.screen.disturbed();
         }
     }
 
-    fn settled(&mut self, settled: &Settled) -> io::Result<()> {
+    fn settled(&mut self, settled: &SettledRequest) -> io::Result<()> {
         match &mut self.lines {
             Some(lines) => lines.write_decision(settled),
             None => Ok(()),
@@ -356,7 +358,7 @@ fn replace_known<T: Clone>(known: &mut Option<T>, new: &Option<T>) {
 }
 
 /// Returns true if an event settles the displayed request.
-fn settles(shown: &DisplayEvent, asking: &Asking, turn: TurnNo) -> bool {
+fn settles(shown: &DisplayEvent, asking: &ShownRequest, turn: TurnNo) -> bool {
     let event = match shown {
         DisplayEvent::Event(event) => event,
         DisplayEvent::Decided { request_id, .. } => return asking.is_about(request_id),
@@ -398,7 +400,7 @@ fn save(file: &File, folder: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-async fn answered(asking: &mut Option<Asking>) -> Option<Settled> {
+async fn answered(asking: &mut Option<ShownRequest>) -> Option<SettledRequest> {
     match asking {
         Some(asking) => asking.answered().await,
         None => std::future::pending().await,

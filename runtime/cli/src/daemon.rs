@@ -25,7 +25,7 @@ use crate::{
 
 /// Option that selects a daemon.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct State {
+pub(crate) struct DaemonSelection {
     /// Folder of the daemon [default: trunkline/daemon in the user's state folder, ~/.local/state]
     #[arg(long, value_name = "FOLDER", env = "TRUNKLINE_STATE")]
     state: Option<PathBuf>,
@@ -33,15 +33,15 @@ pub(crate) struct State {
 
 /// The private folder of a daemon.
 #[derive(Debug, Clone)]
-pub(crate) struct Folder(pub(crate) PathBuf);
+pub(crate) struct DaemonFolder(pub(crate) PathBuf);
 
 /// A running daemon, as recorded in its folder.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Running {
+pub(crate) struct RunningDaemon {
     pub(crate) http: String,
     pub(crate) socket: PathBuf,
     pub(crate) pid: u32,
-    /// Configuration, compared by [`Target::effective`](crate::target::Target::effective). `None`
+    /// Configuration, compared by [`AgentTarget::effective`](crate::target::Target::effective). `None`
     /// if no other configuration can equal it.
     #[serde(default)]
     pub(crate) configuration: Option<String>,
@@ -50,12 +50,12 @@ pub(crate) struct Running {
     pub(crate) folder: PathBuf,
 }
 
-impl State {
+impl DaemonSelection {
     /// Returns the folder, which may not exist yet.
     ///
     /// # Errors
     /// The user has no home folder and names no folder.
-    pub(crate) fn folder(&self) -> Result<Folder, CliError> {
+    pub(crate) fn folder(&self) -> Result<DaemonFolder, CliError> {
         let folder = match &self.state {
             Some(folder) => std::path::absolute(folder)?,
             None => {
@@ -66,11 +66,11 @@ impl State {
                 folder.join("daemon")
             }
         };
-        Ok(Folder(folder))
+        Ok(DaemonFolder(folder))
     }
 }
 
-impl Folder {
+impl DaemonFolder {
     /// Creates the folder if it is missing. A folder that others can write to is rejected.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ impl Folder {
     }
 
     /// Records the running daemon, for the user's commands.
-    pub(crate) fn note(&self, running: &Running) -> io::Result<()> {
+    pub(crate) fn note(&self, running: &RunningDaemon) -> io::Result<()> {
         self.write(&self.file(), running)
     }
 
@@ -142,7 +142,7 @@ impl Folder {
     ///
     /// # Errors
     /// No daemon is running.
-    pub(crate) fn running(&self) -> Result<Running, CliError> {
+    pub(crate) fn running(&self) -> Result<RunningDaemon, CliError> {
         let noted = fs::read(self.file())
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -166,7 +166,7 @@ impl Folder {
     /// Sends a request with a body. Returns the answer.
     ///
     /// # Errors
-    /// As for [`Folder::ask`].
+    /// As for [`DaemonFolder::ask`].
     pub(crate) async fn tell(
         &self,
         method: Method,
@@ -182,7 +182,7 @@ impl Folder {
     /// Closes a session and removes it from the journal. Succeeds if the session does not exist.
     ///
     /// # Errors
-    /// As for [`Folder::ask`].
+    /// As for [`DaemonFolder::ask`].
     pub(crate) async fn remove(&self, session: &str) -> Result<(), CliError> {
         let path = format!("{}?remove=true", session_path(session));
         match self.answer(Method::DELETE, &path, Vec::new()).await? {
@@ -194,7 +194,7 @@ impl Folder {
     /// Stores a file with a session until the session is removed.
     ///
     /// # Errors
-    /// As for [`Folder::ask`].
+    /// As for [`DaemonFolder::ask`].
     pub(crate) async fn keep_file(&self, session: &str, bytes: Vec<u8>) -> Result<(), CliError> {
         let path = format!("{}/files?keep=true", session_path(session));
         accepted(self.answer(Method::PUT, &path, bytes).await?).map(drop)
@@ -204,7 +204,7 @@ impl Folder {
     /// such file.
     ///
     /// # Errors
-    /// As for [`Folder::ask`].
+    /// As for [`DaemonFolder::ask`].
     pub(crate) async fn read_file(
         &self,
         session: &str,
@@ -225,7 +225,7 @@ impl Folder {
     /// or `None` if a host already serves the session.
     ///
     /// # Errors
-    /// As for [`Folder::ask`].
+    /// As for [`DaemonFolder::ask`].
     pub(crate) async fn relocate(&self, session: &str) -> Result<Option<String>, CliError> {
         let path = format!("{}/relocate", session_path(session));
         match self.answer(Method::POST, &path, Vec::new()).await? {
@@ -294,8 +294,8 @@ fn accepted((status, body): (StatusCode, Value)) -> Result<Value, CliError> {
 }
 
 /// Returns the folder of the daemon that commands use.
-pub(crate) fn folder() -> Option<Folder> {
-    let state = State {
+pub(crate) fn folder() -> Option<DaemonFolder> {
+    let state = DaemonSelection {
         state: std::env::var_os("TRUNKLINE_STATE").map(PathBuf::from),
     };
     state.folder().ok()

@@ -28,27 +28,23 @@ pub(crate) struct CliError {
 impl CliError {
     /// The command line or the configuration is wrong.
     pub(crate) fn usage(error: impl Into<Error>) -> Self {
-        Self {
-            code: exit::USAGE,
-            error: error.into(),
-            next: None,
-        }
+        Self::with_code(exit::USAGE, error.into())
     }
 
     /// The adapter could not be started.
     pub(crate) fn not_started(error: impl Into<Error>) -> Self {
-        Self {
-            code: exit::NOT_STARTED,
-            error: error.into(),
-            next: None,
-        }
+        Self::with_code(exit::NOT_STARTED, error.into())
     }
 
     /// Anything else failed.
     pub(crate) fn failed(error: impl Into<Error>) -> Self {
+        Self::with_code(exit::FAILED, error.into())
+    }
+
+    fn with_code(code: u8, error: Error) -> Self {
         Self {
-            code: exit::FAILED,
-            error: error.into(),
+            code,
+            error,
             next: None,
         }
     }
@@ -94,14 +90,9 @@ impl CliError {
     }
 
     fn is_broken_pipe(&self) -> bool {
-        let kinds = self
-            .error
-            .chain()
-            .filter_map(|error| error.downcast_ref::<io::Error>())
-            .map(io::Error::kind);
-        kinds
-            .into_iter()
-            .any(|kind| kind == io::ErrorKind::BrokenPipe)
+        let causes = self.error.chain();
+        let mut causes = causes.filter_map(|cause| cause.downcast_ref::<io::Error>());
+        causes.any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
     }
 }
 

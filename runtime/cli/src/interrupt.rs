@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Request to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Interrupt {
+pub(crate) enum InterruptSignal {
     /// Ctrl-C.
     Key,
     /// SIGTERM or SIGHUP.
@@ -15,13 +15,13 @@ pub(crate) enum Interrupt {
 
 /// Watches for Ctrl-C, SIGTERM and SIGHUP, which no longer end the program by themselves.
 #[derive(Debug)]
-pub(crate) struct Interrupts {
+pub(crate) struct InterruptSignals {
     key: Signal,
     term: Signal,
     hangup: Signal,
 }
 
-impl Interrupts {
+impl InterruptSignals {
     /// Starts to watch.
     ///
     /// # Errors
@@ -38,11 +38,11 @@ impl Interrupts {
     ///
     /// # Cancel safety
     /// Dropping the future loses no signal.
-    pub(crate) async fn next(&mut self) -> Interrupt {
+    pub(crate) async fn next(&mut self) -> InterruptSignal {
         tokio::select! {
-            _ = self.key.recv() => Interrupt::Key,
-            _ = self.term.recv() => Interrupt::Terminate,
-            _ = self.hangup.recv() => Interrupt::Terminate,
+            _ = self.key.recv() => InterruptSignal::Key,
+            _ = self.term.recv() => InterruptSignal::Terminate,
+            _ = self.hangup.recv() => InterruptSignal::Terminate,
         }
     }
 }
@@ -63,7 +63,7 @@ pub(crate) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-impl Interrupt {
+impl InterruptSignal {
     /// Returns the exit code for the signal.
     pub(crate) const fn exit_code(self) -> u8 {
         match self {

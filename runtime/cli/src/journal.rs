@@ -23,10 +23,10 @@ use trunkline_sessions::{Archive, Sessions};
 use crate::{
     daemon,
     error::CliError,
-    interrupt::Interrupts,
+    interrupt::InterruptSignals,
     matching_daemon::DaemonChoice,
-    overrides::Overrides,
-    target::{self, Target},
+    overrides::AgentOverrides,
+    target::{self, AgentTarget},
 };
 
 /// Name of the socket in the folder of a journal.
@@ -63,7 +63,7 @@ pub(crate) fn folder(
 pub(crate) fn of_target(
     given: Option<&Path>,
     config: Option<&Path>,
-    target: &Target,
+    target: &AgentTarget,
 ) -> Result<Option<PathBuf>, CliError> {
     match (given, &target.adapter) {
         (None, Some(_)) => Ok(None),
@@ -79,7 +79,7 @@ pub(crate) fn of_target(
 pub(crate) fn to_continue(
     given: Option<&Path>,
     config: Option<&Path>,
-    target: &Target,
+    target: &AgentTarget,
     choice: DaemonChoice,
 ) -> Result<PathBuf, CliError> {
     let takes_daemon = !choice.no_daemon && target.adapter.is_none();
@@ -237,7 +237,7 @@ async fn opened(
 }
 
 /// Host in this process, with or without a journal.
-pub(crate) struct Holder {
+pub(crate) struct HostTask {
     serving: JoinHandle<io::Result<RelayReport>>,
 }
 
@@ -248,7 +248,7 @@ pub(crate) struct Holder {
 pub(crate) async fn reach(
     folder: &Path,
     host: impl FnOnce() -> Result<(Host, Options), CliError>,
-) -> Result<(Client, Option<Holder>), CliError> {
+) -> Result<(Client, Option<HostTask>), CliError> {
     if let Some(client) = connect(folder).await? {
         return Ok((client, None));
     }
@@ -287,7 +287,7 @@ pub(crate) async fn call<T>(
     let (client, holder) = reach(folder, host).await?;
     let called = call(client).await;
     if let Some(holder) = holder {
-        holder.end(&mut Interrupts::watch()?).await?;
+        holder.end(&mut InterruptSignals::watch()?).await?;
     }
     Ok(called)
 }
@@ -298,12 +298,12 @@ pub(crate) async fn call<T>(
 /// As for [`call`], or the configuration is invalid.
 pub(crate) async fn call_with_agents<T>(
     folder: &Path,
-    target: &Target,
+    target: &AgentTarget,
     config: Option<&Path>,
     made: impl AsyncFnOnce(Client) -> T,
 ) -> Result<T, CliError> {
     let host = || {
-        let (chosen, _) = target.host_for(config, &Overrides::default())?;
+        let (chosen, _) = target.host_for(config, &AgentOverrides::default())?;
         Ok((chosen.host, chosen.journal))
     };
     call(folder, host, made).await
@@ -316,21 +316,21 @@ pub(crate) async fn call_with_agents<T>(
 pub(crate) async fn serve_here(
     host: Host,
     options: RelayOptions,
-) -> Result<(Client, Holder), CliError> {
+) -> Result<(Client, HostTask), CliError> {
     let (near, far) = tokio::io::duplex(PIPE);
     let (input, output) = tokio::io::split(far);
     let serving = tokio::spawn(serve_beside_sockets(host, input, output, options));
     let (input, output) = tokio::io::split(near);
-    Ok((client(input, output).await?, Holder { serving }))
+    Ok((client(input, output).await?, HostTask { serving }))
 }
 
-impl Holder {
+impl HostTask {
     /// Ends the host, whose client must be closed or dropped: running turns are stopped, and the
     /// journal is closed. An interrupt skips the wait.
     ///
     /// # Errors
     /// The host failed.
-    pub(crate) async fn end(self, interrupts: &mut Interrupts) -> Result<(), CliError> {
+    pub(crate) async fn end(self, interrupts: &mut InterruptSignals) -> Result<(), CliError> {
         tokio::select! {
             served = self.serving => {
                 served.context("the host failed")?.context("failed to listen in the journal's folder")?;

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use trunkline_host::{Event, EventKind, TurnEnd, TurnScope};
 
 use crate::{
-    ask::Settled,
-    session_backend::{PendingRequest, Request},
+    ask::SettledRequest,
+    session_backend::{AgentRequest, PendingRequest},
 };
 
 /// Writer of a session's events, one JSON object a line.
@@ -67,8 +67,10 @@ impl<W: Write> EventWriter<W> {
     /// The error of the output.
     pub(crate) fn write_request(&mut self, pending: &PendingRequest) -> io::Result<()> {
         let (kind, members) = match &pending.request {
-            Request::Permission(request) => ("permission.request", serde_json::to_value(request)),
-            Request::Question(request) => ("input.request", serde_json::to_value(request)),
+            AgentRequest::Permission(request) => {
+                ("permission.request", serde_json::to_value(request))
+            }
+            AgentRequest::Question(request) => ("input.request", serde_json::to_value(request)),
         };
         let members = members.unwrap_or_default();
         self.write_line(kind, &place(pending.scope), pending.time, &members)
@@ -78,7 +80,7 @@ impl<W: Write> EventWriter<W> {
     ///
     /// # Errors
     /// The error of the output.
-    pub(crate) fn write_decision(&mut self, decision: &Settled) -> io::Result<()> {
+    pub(crate) fn write_decision(&mut self, decision: &SettledRequest) -> io::Result<()> {
         let members = json!({
             "request_id": decision.request_id,
             "approved": decision.approved,
@@ -199,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_decision_has_the_time_of_its_making() {
-        let decision = Settled {
+        let decision = SettledRequest {
             request_id: RequestId::new("r").unwrap(),
             approved: true,
             unasked: true,

@@ -44,7 +44,10 @@ pub(crate) async fn list(
     asked: SessionsList,
     most: usize,
 ) -> Result<(Vec<ListedSession>, Option<String>), CliError> {
-    Source::of_journal(folder).await?.collect(asked, most).await
+    SessionSource::of_journal(folder)
+        .await?
+        .collect(asked, most)
+        .await
 }
 
 /// Lists the conversations that agents store, at most `most` of each agent: of the named agent, or of
@@ -112,7 +115,7 @@ pub(crate) async fn list_newest(
         limit: Some(MAX_NEWEST),
         ..all()
     };
-    Ok(Source::of_journal(folder)
+    Ok(SessionSource::of_journal(folder)
         .await?
         .list(&asked)
         .await?
@@ -149,7 +152,7 @@ pub(crate) async fn complete_id(folder: &Path, text: String) -> Result<String, C
     if SessionId::new(&text).is_ok_and(|id| is_known(&id)) {
         return Ok(text);
     }
-    let source = Source::Folder(archive);
+    let source = SessionSource::Folder(archive);
     let (sessions, _) = source.collect(all(), usize::MAX).await?;
     let ids = sessions.into_iter().map(|session| session.session_id);
     let mut found: Vec<_> = ids.filter(|id| id.starts_with(&text)).collect();
@@ -167,12 +170,12 @@ pub(crate) async fn complete_id(folder: &Path, text: String) -> Result<String, C
 }
 
 /// Source of a list.
-enum Source {
+enum SessionSource {
     Host(Client),
     Folder(Archive),
 }
 
-impl Source {
+impl SessionSource {
     /// Connects to the host of a journal, or opens its folder for reading.
     async fn of_journal(folder: &Path) -> Result<Self, CliError> {
         Ok(match journal::connect(folder).await? {

@@ -26,7 +26,7 @@ use tracing_subscriber::{
 use trunkline_host::redact;
 
 use self::file::LogFile;
-use crate::{error::CliError, traces};
+use crate::{error::CliError, target::variable, traces};
 
 mod file;
 
@@ -41,7 +41,7 @@ const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Options of the log.
 #[derive(Debug, Args)]
-pub(crate) struct Logs {
+pub(crate) struct LogOptions {
     /// Increases the logging on stderr; repeat for more ($TRUNKLINE_LOG selects levels by target)
     #[arg(short, long, action = clap::ArgAction::Count, global = true, help_heading = crate::args::GLOBAL_OPTIONS)]
     verbose: u8,
@@ -52,12 +52,12 @@ pub(crate) struct Logs {
     log_file: Option<PathBuf>,
 
     /// Format of a log line
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Form::Text, hide_default_value = true, global = true, help_heading = crate::args::GLOBAL_OPTIONS)]
-    log_format: Form,
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text, hide_default_value = true, global = true, help_heading = crate::args::GLOBAL_OPTIONS)]
+    log_format: LogFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum LogFormat {
     /// For people
     Text,
     /// One JSON object per line: `time`, `level`, `target`, `message` and the event's own fields
@@ -69,25 +69,24 @@ enum Form {
 ///
 /// # Errors
 /// The file cannot be opened.
-pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), CliError> {
+pub(crate) fn start(logs: &LogOptions, reader: LogAudience, serves: bool) -> Result<(), CliError> {
     let default = match (logs.verbose, reader) {
         // Warnings of the host are shown as events.
-        (0, Reader::Person) => "warn,trunkline_host=error",
-        (0, Reader::Author) => {
+        (0, LogAudience::Person) => "warn,trunkline_host=error",
+        (0, LogAudience::Author) => {
             "warn,trunkline=debug,trunkline_host=debug,trunkline_host::link::driver::lines=info"
         }
-        (0, Reader::Operator) => "warn,trunkline::reload=info,trunkline_journal::retention=info",
+        (0, LogAudience::Operator) => {
+            "warn,trunkline::reload=info,trunkline_journal::retention=info"
+        }
         (1, _) => "info",
         (2, _) => "debug",
         (_, _) => "trace",
     };
-    let given = std::env::var(VARIABLE)
-        .ok()
-        .filter(|given| !given.trim().is_empty());
-    let (given, wrong) = match given.as_deref().map(str::parse::<Targets>) {
-        Some(Ok(filter)) => (Some(filter), None),
-        Some(Err(error)) => (None, Some(error)),
-        None => (None, None),
+    let given = variable(VARIABLE).map(|given| given.parse::<Targets>());
+    let (given, wrong) = match given.transpose() {
+        Ok(filter) => (filter, None),
+        Err(error) => (None, Some(error)),
     };
     let filter = given.unwrap_or_else(|| default.parse().unwrap_or_default());
     let filter = filter.with_target(SILENT.0, SILENT.1);
@@ -96,7 +95,7 @@ pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Cli
     let is_file = file.is_some();
     let sink = move || -> redact::Writer<Box<dyn Write>> {
         redact::Writer::new(match &file {
-            Some(file) => Box::new(Shared(file.clone())),
+            Some(file) => Box::new(LogFileWriter(file.clone())),
             None => Box::new(io::stderr()),
         })
     };
@@ -104,12 +103,12 @@ pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Cli
         .with_writer(sink)
         .with_ansi(colours);
     let lines = match (logs.log_format, is_file) {
-        (Form::Json, _) => lines.event_format(EventFormatter(write_json)).boxed(),
-        (Form::Text, true) => lines.compact().with_timer(Now).boxed(),
-        (Form::Text, false) if reader == Reader::Person && logs.verbose == 0 => {
+        (LogFormat::Json, _) => lines.event_format(EventFormatter(write_json)).boxed(),
+        (LogFormat::Text, true) => lines.compact().with_timer(LineTime).boxed(),
+        (LogFormat::Text, false) if reader == LogAudience::Person && logs.verbose == 0 => {
             lines.event_format(EventFormatter(write_note)).boxed()
         }
-        (Form::Text, false) => lines.compact().without_time().boxed(),
+        (LogFormat::Text, false) => lines.compact().without_time().boxed(),
     };
     let traces = serves.then(traces::start).flatten();
     match traces {
@@ -158,9 +157,9 @@ fn open(path: &Path) -> Result<Arc<LogFile>, CliError> {
 }
 
 /// Writer of one event to the log file.
-struct Shared(Arc<LogFile>);
+struct LogFileWriter(Arc<LogFile>);
 
-impl Write for Shared {
+impl Write for LogFileWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.append(bytes)
     }
@@ -171,9 +170,9 @@ impl Write for Shared {
 }
 
 /// Timestamp of a line in a file.
-struct Now;
+struct LineTime;
 
-impl FormatTime for Now {
+impl FormatTime for LineTime {
     fn format_time(&self, line: &mut Writer<'_>) -> fmt::Result {
         write!(line, "{}", now())
     }
@@ -197,7 +196,7 @@ where
         mut line: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut fields = Fields::default();
+        let mut fields = EventFields::default();
         event.record(&mut fields);
         (self.0)(&mut line, event.metadata(), fields.0)
     }
@@ -241,9 +240,9 @@ fn write_json(
 }
 
 #[derive(Default)]
-struct Fields(Map<String, Value>);
+struct EventFields(Map<String, Value>);
 
-impl field::Visit for Fields {
+impl field::Visit for EventFields {
     fn record_debug(&mut self, field: &field::Field, value: &dyn fmt::Debug) {
         self.0
             .insert(field.name().to_owned(), format!("{value:?}").into());
@@ -268,7 +267,7 @@ impl field::Visit for Fields {
 
 /// Audience of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reader {
+pub(crate) enum LogAudience {
     /// A user of an agent.
     Person,
     /// An author of an adapter, who needs its log output.

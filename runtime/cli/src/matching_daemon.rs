@@ -8,12 +8,12 @@ use trunkline_client::connect_unix;
 use trunkline_host::{config::AgentConfig, protocol::SessionStart};
 
 use crate::{
-    daemon::{self, Folder, Running},
+    daemon::{self, DaemonFolder, RunningDaemon},
     journal,
     open_session::OpenSession,
-    overrides::Overrides,
+    overrides::AgentOverrides,
     session_backend::SessionBackend,
-    target::{Target, tell},
+    target::{AgentTarget, tell},
 };
 
 /// Timeout for the daemon to open a session, in case it hangs.
@@ -36,8 +36,8 @@ pub(crate) struct DaemonChoice {
 pub(crate) async fn open(
     prefix: &str,
     choice: DaemonChoice,
-    target: &Target,
-    overrides: &Overrides,
+    target: &AgentTarget,
+    overrides: &AgentOverrides,
     config: Option<&Path>,
 ) -> Option<OpenSession> {
     let (folder, running) = if choice.no_daemon { None } else { noted() }?;
@@ -52,7 +52,7 @@ fn log_refusal<T>(found: Result<T, String>) -> Option<T> {
 }
 
 /// Returns the recorded daemon, running or not.
-fn noted() -> Option<(Folder, Running)> {
+fn noted() -> Option<(DaemonFolder, RunningDaemon)> {
     let folder = daemon::folder()?;
     let running = folder.running().ok()?;
     Some((folder, running))
@@ -64,8 +64,8 @@ fn of_own_host(option: &str) -> String {
 
 /// Returns the selected agent, and notices, if the daemon has the same configuration.
 fn same(
-    running: &Running,
-    target: &Target,
+    running: &RunningDaemon,
+    target: &AgentTarget,
     config: Option<&Path>,
 ) -> Result<(AgentConfig, Vec<String>), String> {
     if let Some(option) = target.of_own_host() {
@@ -87,7 +87,7 @@ fn same(
 /// sessions itself. `None` if there is none; the log has the reason if one is running.
 pub(crate) async fn stream(
     choice: DaemonChoice,
-    target: &Target,
+    target: &AgentTarget,
     config: Option<&Path>,
 ) -> Option<UnixStream> {
     let (_, running) = if choice.no_daemon { None } else { noted() }?;
@@ -101,9 +101,9 @@ pub(crate) async fn stream(
 
 /// Returns the folder that a session must name, if its agent would otherwise work in another one.
 fn folder_to_name(
-    overrides: &Overrides,
+    overrides: &AgentOverrides,
     agent: &AgentConfig,
-    running: &Running,
+    running: &RunningDaemon,
 ) -> Result<Option<String>, String> {
     let of_agent = &agent.command.work_dir;
     let own = std::env::current_dir().map_err(|error| error.to_string())?;
@@ -135,10 +135,10 @@ fn folder_to_name(
 
 async fn try_open(
     prefix: &str,
-    folder: Folder,
-    running: Running,
-    target: &Target,
-    overrides: &Overrides,
+    folder: DaemonFolder,
+    running: RunningDaemon,
+    target: &AgentTarget,
+    overrides: &AgentOverrides,
     config: Option<&Path>,
 ) -> Result<OpenSession, String> {
     if let Some(option) = overrides.of_own_host() {
@@ -172,7 +172,7 @@ async fn try_open(
 }
 
 /// Connects to the daemon itself: another host may listen in its journal's folder.
-async fn connect(running: &Running) -> io::Result<UnixStream> {
+async fn connect(running: &RunningDaemon) -> io::Result<UnixStream> {
     let stream = connect_unix(&running.socket).await?;
     let pid = stream
         .peer_cred()?

@@ -13,14 +13,14 @@ use trunkline_host::{
 
 use crate::{
     command::must_be_here,
-    daemon::Folder,
+    daemon::DaemonFolder,
     error::{CliError, CommandResult},
-    interrupt::Interrupts,
-    journal::{self, Holder},
+    interrupt::InterruptSignals,
+    journal::{self, HostTask},
     listing,
-    overrides::Overrides,
+    overrides::AgentOverrides,
     session_backend::{AttachMode, SessionBackend},
-    target::{self, Chosen, Target},
+    target::{self, AgentTarget, ChosenHost},
 };
 
 /// A session that a command has opened or attached.
@@ -40,7 +40,7 @@ pub(crate) struct OpenSession {
 /// A host in this process that serves the session.
 struct OwnHost {
     host: Host,
-    holder: Holder,
+    holder: HostTask,
 }
 
 /// State of a session after its command.
@@ -77,7 +77,7 @@ impl OpenSession {
     /// # Errors
     /// The host refuses.
     pub(crate) async fn without_journal(
-        chosen: Chosen,
+        chosen: ChosenHost,
         start: SessionStart,
         prefix: &str,
     ) -> Result<Self, CliError> {
@@ -89,7 +89,7 @@ impl OpenSession {
     /// error of that host has precedence.
     async fn new(
         opened: Result<SessionBackend, CliError>,
-        own: Option<(Holder, Chosen)>,
+        own: Option<(HostTask, ChosenHost)>,
         start: SessionStart,
         is_new: bool,
     ) -> Result<Self, CliError> {
@@ -109,7 +109,7 @@ impl OpenSession {
                 is_new,
             }),
             (Err(error), Some(own)) => {
-                own.holder.end(&mut Interrupts::watch()?).await?;
+                own.holder.end(&mut InterruptSignals::watch()?).await?;
                 Err(error)
             }
             (Err(error), None) => Err(error),
@@ -128,7 +128,7 @@ impl OpenSession {
         mode: DetachMode,
         steps: Option<StopSteps>,
         done: CommandResult,
-        interrupts: &mut Interrupts,
+        interrupts: &mut InterruptSignals,
     ) -> CommandResult {
         if let (Some(own), Some(_)) = (&self.own, steps) {
             shut_down(&own.host, steps, interrupts).await;
@@ -146,7 +146,11 @@ impl OpenSession {
 }
 
 /// Ends the adapters of a host; an interrupt skips the wait.
-pub(crate) async fn shut_down(host: &Host, steps: Option<StopSteps>, interrupts: &mut Interrupts) {
+pub(crate) async fn shut_down(
+    host: &Host,
+    steps: Option<StopSteps>,
+    interrupts: &mut InterruptSignals,
+) {
     tokio::select! {
         () = host.shutdown_within(steps) => {}
         // Remaining processes end with this one.
@@ -157,8 +161,8 @@ pub(crate) async fn shut_down(host: &Host, steps: Option<StopSteps>, interrupts:
 /// Journal of a command, and the agent with which this process serves it if no other host does.
 pub(crate) struct JournalAccess {
     pub(crate) folder: PathBuf,
-    pub(crate) target: Target,
-    overrides: Overrides,
+    pub(crate) target: AgentTarget,
+    overrides: AgentOverrides,
     /// True if the command has the options of the agent.
     has_agent_options: bool,
     /// True if the session was found by the working folder, which then changes nothing.
@@ -167,11 +171,15 @@ pub(crate) struct JournalAccess {
 
 /// Client of the host that has the journal, the host in this process if it is that one, and the
 /// options of a new session.
-type Reached = (Client, Option<(Holder, Chosen)>, SessionStart);
+type ReachedHost = (Client, Option<(HostTask, ChosenHost)>, SessionStart);
 
 impl JournalAccess {
     /// Creates the access of a command, with the options of the agent if the command has them.
-    pub(crate) fn new(folder: PathBuf, target: Target, overrides: Option<Overrides>) -> Self {
+    pub(crate) fn new(
+        folder: PathBuf,
+        target: AgentTarget,
+        overrides: Option<AgentOverrides>,
+    ) -> Self {
         Self {
             folder,
             target,
@@ -241,7 +249,8 @@ impl JournalAccess {
         let here = self.overrides.cwd();
         let here = here.map_or_else(|| current.clone(), |folder| current.join(folder));
         // A session without a folder works in the folder of its host.
-        let daemon = Folder::of_journal(&self.folder).and_then(|daemon| daemon.running().ok());
+        let daemon =
+            DaemonFolder::of_journal(&self.folder).and_then(|daemon| daemon.running().ok());
         let host_folder = daemon.map_or_else(|| here.clone(), |running| running.folder);
         let works_here = |session: &ListedSession| {
             let agent = config.agent(&session.agent_id);
@@ -312,7 +321,7 @@ impl JournalAccess {
     }
 
     /// Connects to the host of the journal, which is this process if there is no other.
-    async fn reach(&self, config: Option<&Path>) -> Result<Reached, CliError> {
+    async fn reach(&self, config: Option<&Path>) -> Result<ReachedHost, CliError> {
         let mut own = None;
         let (client, holder) = journal::reach(&self.folder, || {
             let (chosen, start) = self.target.host_for(config, &self.overrides)?;

@@ -31,7 +31,7 @@ const OPTIONS_TIMEOUT: Duration = Duration::from_secs(15);
 /// Overrides of the agent for this run.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Agent options for this run")]
-pub(crate) struct Overrides {
+pub(crate) struct AgentOverrides {
     /// Model [default: $TRUNKLINE_MODEL, otherwise the configured model]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
@@ -79,7 +79,7 @@ pub(crate) struct Overrides {
     /// Key of the agent's entry or of its profile's object, with dots between its parts; VALUE is
     /// JSON, otherwise a string
     #[arg(short = 'c', long = "set", value_name = "PATH=VALUE", value_parser = assignment)]
-    pub(crate) set: Vec<Assignment>,
+    pub(crate) set: Vec<KeyAssignment>,
 
     /// True if the user may change the mode of a live session.
     #[arg(skip)]
@@ -88,13 +88,13 @@ pub(crate) struct Overrides {
 
 /// A `key=value` of the command line.
 #[derive(Clone)]
-pub(crate) struct Assignment {
+pub(crate) struct KeyAssignment {
     /// Key, with dots between its parts.
     pub(crate) key: String,
     pub(crate) value: Value,
 }
 
-impl std::fmt::Debug for Assignment {
+impl std::fmt::Debug for KeyAssignment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The value may be a secret.
         f.debug_struct("Assignment")
@@ -109,7 +109,7 @@ fn pattern(text: &str) -> Result<Pattern, String> {
         .map_err(|error: PatternError| error.reason().to_owned())
 }
 
-pub(crate) fn assignment(text: &str) -> Result<Assignment, String> {
+pub(crate) fn assignment(text: &str) -> Result<KeyAssignment, String> {
     let (key, value) = text
         .split_once('=')
         .ok_or("expected KEY=VALUE, such as `turn_timeout=5m`")?;
@@ -117,7 +117,7 @@ pub(crate) fn assignment(text: &str) -> Result<Assignment, String> {
         return Err("the key has an empty part".to_owned());
     }
     let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
-    Ok(Assignment {
+    Ok(KeyAssignment {
         key: key.to_owned(),
         value,
     })
@@ -137,10 +137,10 @@ fn variable(text: &str) -> Result<(String, EnvValue), String> {
     Ok((name.to_owned(), value))
 }
 
-impl Overrides {
+impl AgentOverrides {
     /// Returns true if the overrides set a model.
     pub(crate) fn names_model(&self) -> bool {
-        let is_model = |set: &Assignment| set.key.rsplit('.').next() == Some("model");
+        let is_model = |set: &KeyAssignment| set.key.rsplit('.').next() == Some("model");
         self.model.is_some() || self.set.iter().any(is_model)
     }
 
@@ -235,7 +235,7 @@ impl Overrides {
     /// # Errors
     /// The agent cannot apply an option, which is named.
     pub(crate) fn apply(&self, agent: &mut AgentConfig) -> Result<SessionStart, CliError> {
-        let mut entry = Entry {
+        let mut entry = EntryEditor {
             agent,
             set: BTreeMap::new(),
         };
@@ -318,12 +318,12 @@ fn flag(option: &str) -> String {
 }
 
 /// Entry of the agent, and the flags that set keys of its profile.
-struct Entry<'a> {
+struct EntryEditor<'a> {
     agent: &'a mut AgentConfig,
     set: BTreeMap<&'static str, &'static str>,
 }
 
-impl Entry<'_> {
+impl EntryEditor<'_> {
     /// Sets the first of these keys that the profile's object has. Returns the value if it has none
     /// of them, so that sessions request it. A profile has at most one of the keys.
     fn set<T: Clone + Into<Value>>(

@@ -17,15 +17,15 @@ use trunkline_host::{
 };
 
 use crate::{
-    daemon::{Folder, Running, launch::DaemonLaunch},
+    daemon::{DaemonFolder, RunningDaemon, launch::DaemonLaunch},
     error::CliError,
-    target::{self, Chosen, HostUse, MODEL, Target, is_set},
+    target::{self, AgentTarget, ChosenHost, HostUse, MODEL, is_set},
 };
 
 /// Inputs of a reload, and the host to change.
 #[derive(Debug)]
-pub(crate) struct Reload {
-    target: Target,
+pub(crate) struct ConfigReload {
+    target: AgentTarget,
     also: Vec<String>,
     may: SessionMay,
     host_use: HostUse,
@@ -39,26 +39,26 @@ pub(crate) struct Reload {
     /// reload, so that the last reload is the one in force.
     effective: Mutex<Option<String>>,
     /// Record of the daemon for commands.
-    note: OnceLock<(Folder, Running)>,
+    note: OnceLock<(DaemonFolder, RunningDaemon)>,
     /// Certificate of a daemon, which is reloaded together with the configuration.
     tls: OnceLock<Tls>,
     /// A daemon's webhooks.
     webhooks: OnceLock<Webhooks>,
 }
 
-impl Reload {
+impl ConfigReload {
     /// Creates a host, and the reload of its configuration.
     ///
     /// # Errors
-    /// As for [`Target::config_beside`] and [`Target::host_of`].
+    /// As for [`AgentTarget::config_beside`] and [`AgentTarget::host_of`].
     pub(crate) fn begin(
-        target: &Target,
+        target: &AgentTarget,
         file: Option<&Path>,
         also: &[String],
         may: SessionMay,
         host_use: HostUse,
         deadline: Option<Deadline>,
-    ) -> Result<(Chosen, Arc<Self>), CliError> {
+    ) -> Result<(ChosenHost, Arc<Self>), CliError> {
         let begun = target.config_beside(file, also, &may, host_use)?;
         let chosen = target.host_of(begun.config.clone(), begun.agent, deadline)?;
         let reload = Self {
@@ -97,10 +97,10 @@ impl Reload {
     ///
     /// # Errors
     /// The record cannot be written.
-    pub(crate) fn note(&self, folder: Folder, running: Running) -> io::Result<()> {
+    pub(crate) fn note(&self, folder: DaemonFolder, running: RunningDaemon) -> io::Result<()> {
         let effective = self.effective();
         let (folder, running) = self.note.get_or_init(|| (folder, running));
-        folder.note(&Running {
+        folder.note(&RunningDaemon {
             configuration: effective.clone(),
             ..running.clone()
         })
@@ -214,7 +214,7 @@ impl Reload {
         *in_force = effective;
         if let Some((folder, running)) = self.note.get()
             && let Err(error) = folder
-                .note(&Running {
+                .note(&RunningDaemon {
                     configuration: in_force.clone(),
                     ..running.clone()
                 })
@@ -290,7 +290,7 @@ fn used_variables(config: &Config) -> Vec<String> {
     names
 }
 
-fn note_variables(folder: &Folder, variables: Vec<String>) -> io::Result<()> {
+fn note_variables(folder: &DaemonFolder, variables: Vec<String>) -> io::Result<()> {
     match DaemonLaunch::read(folder)? {
         Some(launch) => DaemonLaunch {
             variables,

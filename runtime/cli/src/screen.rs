@@ -33,18 +33,18 @@ pub(crate) use tools::diff_lines;
 const MAX_SPINNER_CHARS: usize = 40;
 
 /// Displays the events of one session.
-pub(crate) struct Screen {
+pub(crate) struct SessionScreen {
     /// Output of the answer, unchanged if it is not a terminal.
     answer: Box<dyn Write + Send>,
     /// Renderer of the answer's Markdown, if the answer goes to a terminal.
-    markdown: Option<markdown::Markdown>,
+    markdown: Option<markdown::MarkdownRenderer>,
     /// Output of everything else.
     aside: Box<dyn Write + Send>,
     answer_on_terminal: bool,
     /// True if both outputs are the same terminal or file.
     is_one_sink: bool,
     aside_on_terminal: bool,
-    detail: Detail,
+    detail: OutputDetail,
     /// The block that is being written.
     block: TextBlock,
     /// True if the cursor is at the start of a line.
@@ -73,7 +73,7 @@ pub(crate) struct Screen {
 
 /// Amount of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Detail {
+pub(crate) enum OutputDetail {
     /// The conversation with the agent.
     Calm,
     /// Also log lines of the adapter.
@@ -90,9 +90,9 @@ enum TextBlock {
     Channel(Channel),
 }
 
-impl Screen {
+impl SessionScreen {
     /// Creates a screen on stdout and stderr.
-    pub(crate) fn new(detail: Detail) -> Self {
+    pub(crate) fn new(detail: OutputDetail) -> Self {
         let stdout = io::stdout();
         let stderr = io::stderr();
         let terminals = (stdout.is_terminal(), stderr.is_terminal());
@@ -113,7 +113,7 @@ impl Screen {
         answer: Box<dyn Write + Send>,
         aside: Box<dyn Write + Send>,
         (answer_on_terminal, aside_on_terminal): (bool, bool),
-        detail: Detail,
+        detail: OutputDetail,
     ) -> Self {
         Self {
             answer,
@@ -144,7 +144,8 @@ impl Screen {
     /// Renders the answer's Markdown if it goes to a terminal with styles.
     pub(crate) fn with_markdown(mut self) -> Self {
         let has_styles = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
-        self.markdown = (self.answer_on_terminal && has_styles).then(markdown::Markdown::default);
+        self.markdown =
+            (self.answer_on_terminal && has_styles).then(markdown::MarkdownRenderer::default);
         self
     }
 

@@ -30,7 +30,7 @@ use crate::{error::CliError, listing, paint};
 mod entries;
 mod request;
 
-pub(crate) use request::{Answer, PendingRequest, Request};
+pub(crate) use request::{AgentRequest, PendingRequest, RequestAnswer};
 
 /// Timeout for an agent to report which options of a new session it applies.
 const OPTIONS_TIMEOUT: Duration = Duration::from_secs(15);
@@ -602,10 +602,10 @@ impl SessionBackend {
                 EventKind::End(Box::new(entries::turn_end(turn.no, *complete, took)))
             }
             AdapterBody::PermissionRequest(request) if is_answer => {
-                return self.display_request(Request::Permission(request), scope, time);
+                return self.display_request(AgentRequest::Permission(request), scope, time);
             }
             AdapterBody::InputRequest(request) if is_answer => {
-                return self.display_request(Request::Question(request), scope, time);
+                return self.display_request(AgentRequest::Question(request), scope, time);
             }
             AdapterBody::SessionClosed(closed) => EventKind::Closed(Box::new(SessionEnd {
                 reason: closed.reason.unwrap_or(ClosedReason::Finished),
@@ -618,7 +618,7 @@ impl SessionBackend {
 
     fn display_request(
         &self,
-        request: Request,
+        request: AgentRequest,
         scope: TurnScope,
         time: Option<SystemTime>,
     ) -> DisplayEvent {

@@ -28,12 +28,12 @@ use crate::{
     command::installed_agents,
     completion,
     error::CliError,
-    journal::{self, Holder},
-    overrides::{Overrides, assign, check_defaults, knows},
+    journal::{self, HostTask},
+    overrides::{AgentOverrides, assign, check_defaults, knows},
     paint,
     session_backend::SessionBackend,
     terminal::{columns, wrapped},
-    unread::Unread,
+    unread::UnreadLines,
 };
 
 mod effective;
@@ -48,7 +48,7 @@ pub(crate) use self::{
 
 /// Options that select the agent.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct Target {
+pub(crate) struct AgentTarget {
     /// Agent, by its id in the configuration, or a built-in adapter by its name [default:
     /// $TRUNKLINE_AGENT, the configured default, or the first agent]
     #[arg(long, value_name = "ID", add = completion::agents())]
@@ -114,7 +114,7 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 
 /// A host, and its selected agent.
 #[derive(Debug)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenHost {
     pub(crate) host: Host,
     pub(crate) agent: AgentConfig,
     /// Options of the journal, if there is one.
@@ -230,7 +230,7 @@ pub(crate) struct HostConfig {
     pub(crate) config: Config,
     /// The selected agent.
     pub(crate) agent: AgentConfig,
-    /// Text as for [`Target::effective`].
+    /// Text as for [`AgentTarget::effective`].
     pub(crate) effective: Option<String>,
     /// Agents that a configuration or the command line names; `None` for all. The others are offered
     /// because they are installed.
@@ -355,7 +355,7 @@ pub(crate) fn check(profile: &str, config: &Value) -> Result<(), Refused> {
     profile.map_or(Ok(()), |profile| profile.check(config))
 }
 
-impl Target {
+impl AgentTarget {
     /// Creates the host for the agent, with the changes of the command line, and the options of its
     /// sessions. Starts no process.
     ///
@@ -364,14 +364,14 @@ impl Target {
     pub(crate) fn host_for(
         &self,
         file: Option<&Path>,
-        overrides: &Overrides,
-    ) -> Result<(Chosen, SessionStart), CliError> {
+        overrides: &AgentOverrides,
+    ) -> Result<(ChosenHost, SessionStart), CliError> {
         let mut target = self.by_environment();
         if overrides.names_model() {
             target.environment.model = None;
         }
         let config = match overrides.set.as_slice() {
-            [] => target.config(file)?,
+            [] => target.config_and_document(file)?.0,
             _ => target.changed_config(file, overrides)?,
         };
         let mut start = SessionStart::default();
@@ -427,7 +427,7 @@ impl Target {
     fn changed_config(
         &self,
         file: Option<&Path>,
-        overrides: &Overrides,
+        overrides: &AgentOverrides,
     ) -> Result<Config, CliError> {
         let mut document = self.document(file)?;
         // The command line may complete the part of a built-in adapter, so it is checked afterwards.
@@ -451,7 +451,7 @@ impl Target {
     }
 
     /// Reports that a named file has no effect on an adapter of the command line.
-    fn tell_left_out(file: Option<&Path>) {
+    fn note_unused_file(file: Option<&Path>) {
         if let Some(file) = file {
             let next = "set keys of the adapter by -c, such as -c max_file_bytes=64MiB";
             tell(&[format!(
@@ -465,7 +465,7 @@ impl Target {
     fn document(&self, file: Option<&Path>) -> Result<Document, CliError> {
         let made = |agent: Value| Document::new(json!({ "agents": [agent] }), ".");
         if let Some(line) = &self.adapter {
-            Self::tell_left_out(file);
+            Self::note_unused_file(file);
             let AgentConfig {
                 id, name, command, ..
             } = ad_hoc(line)?;
@@ -485,7 +485,7 @@ impl Target {
 
     /// Returns the configuration with the selected agent, with further adapters, each as `ID=CMD
     /// ARGS`, and with further options that the sessions of every agent may set.
-    /// [`Target::host_of`] creates its host. The text is as for [`Target::effective`].
+    /// [`AgentTarget::host_of`] creates its host. The text is as for [`AgentTarget::effective`].
     ///
     /// # Errors
     /// The file or the command line is invalid.
@@ -556,8 +556,8 @@ impl Target {
         &self,
         file: Option<&Path>,
         change: impl FnOnce(&mut AgentConfig),
-    ) -> Result<Chosen, CliError> {
-        let mut config = self.config(file)?;
+    ) -> Result<ChosenHost, CliError> {
+        let (mut config, _) = self.config_and_document(file)?;
         config.usage_log = false;
         self.choose(config, |agent| {
             change(agent);
@@ -569,7 +569,7 @@ impl Target {
         &self,
         config: Config,
         change: impl FnOnce(&mut AgentConfig) -> Result<(), CliError>,
-    ) -> Result<Chosen, CliError> {
+    ) -> Result<ChosenHost, CliError> {
         let (config, agent) = self.meant(config, change)?;
         self.host_of(config, agent, None)
     }
@@ -622,7 +622,7 @@ impl Target {
         config: Config,
         agent: AgentConfig,
         deadline: Option<Deadline>,
-    ) -> Result<Chosen, CliError> {
+    ) -> Result<ChosenHost, CliError> {
         let wire_log = self.wire_log(&config)?;
         let journal = journal::options(&config);
         let host = build_with(config, |builder| {
@@ -631,14 +631,14 @@ impl Target {
                 None => builder,
             };
             if self.shows_unread {
-                builder.wire_sink(Arc::new(Unread::before(wire_log)))
+                builder.wire_sink(Arc::new(UnreadLines::before(wire_log)))
             } else {
                 logged(builder, wire_log)
             }
         })?;
         // A policy may have restricted the agent.
         let agent = host.agent(&agent.id).map_or(agent, |status| status.config);
-        Ok(Chosen {
+        Ok(ChosenHost {
             host,
             agent,
             journal,
@@ -665,23 +665,14 @@ impl Target {
         Ok(Some(Arc::new(log)))
     }
 
-    fn config(&self, file: Option<&Path>) -> Result<Config, CliError> {
-        match &self.adapter {
-            Some(line) => {
-                Self::tell_left_out(file);
-                Ok(Config::new(vec![ad_hoc(line)?]))
-            }
-            None => config(file),
-        }
-    }
-
     /// Returns the configuration, and the file from which it was read.
     fn config_and_document(
         &self,
         file: Option<&Path>,
     ) -> Result<(Config, Option<Document>), CliError> {
-        if self.adapter.is_some() {
-            return Ok((self.config(file)?, None));
+        if let Some(line) = &self.adapter {
+            Self::note_unused_file(file);
+            return Ok((Config::new(vec![ad_hoc(line)?]), None));
         }
         let document = self.document(file)?;
         let config = parse(&document, &check)?;
@@ -720,7 +711,7 @@ fn set_model(agent: &mut AgentConfig, model: &str) -> bool {
     })
 }
 
-impl Chosen {
+impl ChosenHost {
     /// Opens a session on the agent, for a program.
     ///
     /// # Errors
@@ -741,7 +732,7 @@ impl Chosen {
         &self,
         prefix: &str,
         start: SessionStart,
-    ) -> Result<(SessionBackend, Holder), CliError> {
+    ) -> Result<(SessionBackend, HostTask), CliError> {
         self.may_run()?;
         // Large enough for the longest prompt, with any escapes.
         let options = RelayOptions::default().max_line(4 * protocol::MAX_LINE);

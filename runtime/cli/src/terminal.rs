@@ -36,24 +36,24 @@ pub(crate) const COLUMNS: u16 = 80;
 /// Lines are read directly from the descriptor, so that no buffer withholds them from other
 /// readers.
 #[derive(Debug)]
-pub(crate) struct Terminal {
+pub(crate) struct UserTerminal {
     input: OwnedFd,
 }
 
 /// Cancels the read of a line.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cancel(Arc<AtomicBool>);
+pub(crate) struct ReadCancel(Arc<AtomicBool>);
 
 /// Display of typed characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Echo {
+pub(crate) enum EchoMode {
     /// Displayed.
     Shown,
     /// Hidden, for a secret.
     Hidden,
 }
 
-impl Cancel {
+impl ReadCancel {
     /// Cancels the read.
     pub(crate) fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl Cancel {
     }
 }
 
-impl Terminal {
+impl UserTerminal {
     /// Finds the terminal: stdin, or, if that is a pipe, the one that displays stderr.
     pub(crate) fn find() -> Option<Self> {
         if !io::stderr().is_terminal() {
@@ -83,7 +83,7 @@ impl Terminal {
     pub(crate) fn take_typed(&self) -> String {
         let mut typed = Vec::new();
         // A read from the background would stop the program.
-        if let Some(settings) = Settings::of_terminal(&self.input) {
+        if let Some(settings) = TerminalSettings::of_terminal(&self.input) {
             settings.change(|settings| {
                 settings.local_modes.remove(LocalModes::ICANON);
                 settings.special_codes[SpecialCodeIndex::VMIN] = 0;
@@ -109,13 +109,13 @@ impl Terminal {
 
     /// Shows a prompt on stderr and waits for a line. `None` at the end of input, on an error, or
     /// after a cancellation. Blocks the thread.
-    pub(crate) fn line(&self, prompt: &str, echo: Echo, cancel: &Cancel) -> Option<String> {
-        let settings = Settings::of_terminal(&self.input);
+    pub(crate) fn line(&self, prompt: &str, echo: EchoMode, cancel: &ReadCancel) -> Option<String> {
+        let settings = TerminalSettings::of_terminal(&self.input);
         if let Some(settings) = &settings {
             settings.change(|settings| {
                 settings
                     .local_modes
-                    .set(LocalModes::ECHO, echo == Echo::Shown)
+                    .set(LocalModes::ECHO, echo == EchoMode::Shown)
             });
         }
         // A fast answer is displayed, too: the prompt follows the setting.
@@ -157,12 +157,12 @@ fn has_input(terminal: &OwnedFd, wait: Duration) -> rustix::io::Result<bool> {
 /// Settings of a terminal, restored on drop. They are changed only while this program is in the
 /// foreground, because a change from the background would stop it.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub(crate) struct TerminalSettings {
     of: OwnedFd,
     before: Termios,
 }
 
-impl Settings {
+impl TerminalSettings {
     /// Saves the settings of the terminal on stdin, to restore them even if the program ends within
     /// a line.
     pub(crate) fn save() -> Option<Self> {
@@ -214,17 +214,17 @@ impl Settings {
 }
 
 /// Reader of the keys of the terminal on stdin, one by one, including Ctrl-C.
-pub(crate) struct Keys {
+pub(crate) struct KeyReader {
     input: OwnedFd,
     /// Bytes that were read and not yet returned.
     read: Vec<u8>,
 }
 
-impl Keys {
+impl KeyReader {
     /// Returns the keys if this program is in the foreground of a terminal. Dropping the settings
     /// restores the terminal.
-    pub(crate) fn of_stdin() -> Option<(Settings, Self)> {
-        let settings = Settings::without(LocalModes::ISIG)?;
+    pub(crate) fn of_stdin() -> Option<(TerminalSettings, Self)> {
+        let settings = TerminalSettings::without(LocalModes::ISIG)?;
         let input = rustix::io::dup(rustix::stdio::stdin()).ok()?;
         let read = Vec::new();
         Some((settings, Self { input, read }))
@@ -279,7 +279,7 @@ fn first_key(read: &[u8]) -> Option<&[u8]> {
     read.get(..bytes)
 }
 
-impl Drop for Settings {
+impl Drop for TerminalSettings {
     fn drop(&mut self) {
         // Ignored: the terminal is closed.
         let _ = tcsetattr(&self.of, OptionalActions::Now, &self.before);

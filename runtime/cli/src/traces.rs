@@ -6,28 +6,28 @@ mod otel;
 
 use tracing_subscriber::{Layer, Registry};
 
+use crate::target::is_set;
+
 #[cfg(feature = "otel")]
 pub(crate) use self::otel::{adopt, end, start, warn_if_unused};
 
 /// Layer that exports spans as traces, beside the log.
-pub(crate) type Traces = Box<dyn Layer<Registry> + Send + Sync>;
+pub(crate) type TraceLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Target of the gateway's spans, which are not logged.
 pub(crate) const REQUEST: &str = "trunkline_gateway::request";
 
 /// Returns the variable that configures a collector.
 fn named() -> Option<&'static str> {
-    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    [
+    let names = [
         "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
         "OTEL_EXPORTER_OTLP_ENDPOINT",
-    ]
-    .into_iter()
-    .find(is_set)
+    ];
+    names.into_iter().find(|name| is_set(name))
 }
 
 #[cfg(not(feature = "otel"))]
-pub(crate) fn start() -> Option<Traces> {
+pub(crate) fn start() -> Option<TraceLayer> {
     None
 }
 

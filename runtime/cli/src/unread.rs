@@ -16,13 +16,13 @@ const MAX_SHOWN_BYTES: usize = 200;
 
 /// Logs each line that is not understood, with the reason, and forwards everything to a wire log.
 #[derive(Debug)]
-pub(crate) struct Unread {
+pub(crate) struct UnreadLines {
     /// Output of each run of an adapter.
     outputs: Mutex<BTreeMap<u32, Lines>>,
     log: Option<Arc<WireLog>>,
 }
 
-impl Unread {
+impl UnreadLines {
     /// Forwards everything to this wire log, if there is one.
     pub(crate) fn before(log: Option<Arc<WireLog>>) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl Unread {
     }
 }
 
-impl WireSink for Unread {
+impl WireSink for UnreadLines {
     fn take(&self, wire: Wire<'_>) {
         if let Some(log) = &self.log {
             log.take(wire);

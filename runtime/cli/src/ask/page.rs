@@ -25,14 +25,14 @@ const ITEMS: usize = 20;
 
 /// Sanitized lines for the terminal.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct RequestPage {
     pub(super) lines: Vec<String>,
     /// True if something is omitted; the lines report how much.
     pub(super) is_cut: bool,
     whole: bool,
 }
 
-impl Page {
+impl RequestPage {
     /// Creates the page of a permission request; `whole` omits nothing.
     pub(super) fn of_permission(request: &PermissionRequest, whole: bool) -> Self {
         let care = paint::CARE;
@@ -225,13 +225,13 @@ mod tests {
         super::super::tests::asked("Bash", resource)
     }
 
-    fn bytes(page: &Page) -> usize {
+    fn bytes(page: &RequestPage) -> usize {
         page.lines.iter().map(String::len).sum()
     }
 
     #[test]
     fn a_short_request_is_shown_whole() {
-        let page = Page::of_permission(&request("git log\ngit status".to_owned()), false);
+        let page = RequestPage::of_permission(&request("git log\ngit status".to_owned()), false);
         assert!(!page.is_cut);
         assert!(
             page.lines.iter().any(|line| line.contains("git status")),
@@ -240,7 +240,7 @@ mod tests {
         );
         let long = format!("echo {}", "x".repeat(5000));
         assert!(
-            Page::of_permission(&request(long.clone()), false)
+            RequestPage::of_permission(&request(long.clone()), false)
                 .lines
                 .iter()
                 .any(|line| line.contains(&long))
@@ -255,7 +255,7 @@ mod tests {
             .collect::<String>();
         for (text, first, last) in [(line, "begin", "end"), (many, "line 0", "line 99999")] {
             let request = request(text.clone());
-            let page = Page::of_permission(&request, false);
+            let page = RequestPage::of_permission(&request, false);
             assert!(
                 bytes(&page) < 40_000 && page.lines.len() < 60,
                 "{} lines",
@@ -265,7 +265,7 @@ mod tests {
             assert!(page.lines.iter().any(|line| line.contains(last)));
             assert!(page.lines.iter().any(|line| line.contains("omitted")));
             assert!(page.is_cut);
-            let whole = Page::of_permission(&request, true);
+            let whole = RequestPage::of_permission(&request, true);
             assert!(!whole.is_cut);
             assert!(bytes(&whole) >= text.len() - 200_000);
         }
@@ -286,7 +286,7 @@ mod tests {
             diffs: Some(vec![diff]),
             ..request("ls".to_owned())
         };
-        let page = Page::of_permission(&request, false).lines.join("\n");
+        let page = RequestPage::of_permission(&request, false).lines.join("\n");
         let page = anstream::adapter::strip_str(&page).to_string();
         for line in [
             "    timeout: 5\n",
@@ -305,7 +305,7 @@ mod tests {
             input: Some(Json::of(&long).unwrap()),
             ..request
         };
-        assert!(Page::of_permission(&request, false).is_cut);
+        assert!(RequestPage::of_permission(&request, false).is_cut);
     }
 
     #[test]
@@ -327,7 +327,7 @@ mod tests {
             (long.clone(), Some(long.clone()), Some(long));
         request.diffs = Some(vec![diff; 200]);
         request.options = Some(vec![option; 2000]);
-        let page = Page::of_permission(&request, false);
+        let page = RequestPage::of_permission(&request, false);
         assert!(
             bytes(&page) < 200_000 && page.lines.len() < 1200,
             "{} in {}",

@@ -23,7 +23,7 @@ use trunkline_host::config::Command;
 use trunkline_protocol::{SessionId, Sha256};
 
 use crate::{
-    daemon::{Folder, State, launch::DaemonLaunch},
+    daemon::{DaemonFolder, DaemonSelection, launch::DaemonLaunch},
     error::{CliError, CommandResult},
     exit,
     interrupt::stop_signal,
@@ -63,7 +63,7 @@ In Zed's settings:
 See docs/acp.md for other editors, and for the mapping of messages.")]
 pub(crate) struct AcpArgs {
     #[command(flatten)]
-    state: State,
+    state: DaemonSelection,
 
     /// Agent of new sessions [default: $TRUNKLINE_AGENT, otherwise the daemon's default agent]
     #[arg(long, value_name = "ID")]
@@ -184,7 +184,7 @@ fn whole(line: &str) -> Result<String, CliError> {
 /// The daemon of this user, which is started if none is running.
 #[derive(Clone)]
 struct EditorDaemon {
-    folder: Folder,
+    folder: DaemonFolder,
     config: Option<PathBuf>,
     adapter: Option<String>,
     /// Agent of new sessions, if the editor selected one.

@@ -13,15 +13,15 @@ use crate::{
     daemon,
     error::{CliError, CommandResult},
     exit,
-    interrupt::Interrupts,
+    interrupt::InterruptSignals,
     journal, listing,
     matching_daemon::{self, DaemonChoice},
     open_session::{DetachMode, JournalAccess, OpenSession},
-    overrides::Overrides,
-    screen::{Detail, Screen},
+    overrides::AgentOverrides,
+    screen::{OutputDetail, SessionScreen},
     session_backend::AttachMode,
-    target::Target,
-    terminal::Settings,
+    target::AgentTarget,
+    terminal::TerminalSettings,
 };
 
 mod line;
@@ -55,7 +55,7 @@ which continues when you leave; -v logs which process runs it, and why. With --a
 runs the session.")]
 pub(crate) struct ChatArgs {
     #[command(flatten)]
-    target: Target,
+    target: AgentTarget,
 
     #[command(flatten)]
     daemon: DaemonChoice,
@@ -93,18 +93,18 @@ pub(crate) struct ChatArgs {
 
     // Last, because its heading applies to all options that follow.
     #[command(flatten)]
-    overrides: Overrides,
+    overrides: AgentOverrides,
 }
 
 impl ChatArgs {
     pub(super) async fn run(mut self, config: Option<&Path>) -> CommandResult {
         make_folder(self.save.as_deref())?;
         self.target.shows_unread = self.debug;
-        let mut interrupts = Interrupts::watch()?;
-        let screen = Screen::new(if self.debug {
-            Detail::Debug
+        let mut interrupts = InterruptSignals::watch()?;
+        let screen = SessionScreen::new(if self.debug {
+            OutputDetail::Debug
         } else {
-            Detail::Calm
+            OutputDetail::Calm
         });
         let folder = if self.resume.is_some() || self.native.is_some() {
             let given = self.journal.as_deref();
@@ -194,12 +194,12 @@ pub(super) async fn attach(
     access: JournalAccess,
     id: &str,
     config: Option<&Path>,
-    screen: Screen,
+    screen: SessionScreen,
     save: Option<PathBuf>,
 ) -> CommandResult {
     let again = again(&access.folder);
     let open = access.attach(id, AttachMode::Control, config).await?;
-    let mut interrupts = Interrupts::watch()?;
+    let mut interrupts = InterruptSignals::watch()?;
     let state = open.session.attached().and_then(|attached| attached.state);
     let state = state.map_or("", |state| state.as_str());
     let about = format!("{} · {state}", open.session.id());
@@ -215,15 +215,15 @@ pub(super) async fn attach(
 /// session, without its id.
 async fn talk(
     mut open: OpenSession,
-    screen: Screen,
+    screen: SessionScreen,
     save: Option<PathBuf>,
     (about, notes): (&str, &[&str]),
     again: &str,
-    interrupts: &mut Interrupts,
+    interrupts: &mut InterruptSignals,
 ) -> CommandResult {
     let mut talk = ChatSession::new(&open, screen, save);
     talk.greet(&open.session, about, notes);
-    let settings = Settings::save();
+    let settings = TerminalSettings::save();
     let done = talk.run(&mut open.session, interrupts).await;
     talk.conversation.screen.pause();
     drop(settings);

@@ -10,7 +10,7 @@ use trunkline_client::Method;
 
 use super::{print_json, print_line, table::ListTable};
 use crate::{
-    daemon::{Folder, State},
+    daemon::{DaemonFolder, DaemonSelection},
     error::{CliError, CommandResult},
     terminal::one_line,
 };
@@ -29,7 +29,7 @@ Examples:
   trunkline daemon status --json | jq -r '.hosts[].id'")]
 pub(super) struct StatusArgs {
     #[command(flatten)]
-    state: State,
+    state: DaemonSelection,
 
     /// Prints JSON, in the format of `GET /v1/hosts`
     #[arg(long)]
@@ -48,7 +48,7 @@ Examples:
   trunkline daemon drain --host b --deadline 1m   another host of the cluster")]
 pub(super) struct DrainArgs {
     #[command(flatten)]
-    state: State,
+    state: DaemonSelection,
 
     /// Name of the host, as in `trunkline daemon status` [default: this machine's daemon]
     #[arg(long, value_name = "NAME")]
@@ -140,7 +140,7 @@ impl DrainArgs {
     }
 }
 
-pub(super) async fn hosts(folder: &Folder) -> Result<Vec<Value>, CliError> {
+pub(super) async fn hosts(folder: &DaemonFolder) -> Result<Vec<Value>, CliError> {
     let mut told = folder.ask(Method::GET, "/v1/hosts").await?;
     Ok(told["hosts"]
         .as_array_mut()

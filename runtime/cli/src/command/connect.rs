@@ -29,8 +29,8 @@ use crate::{
     interrupt::stop_signal,
     journal,
     matching_daemon::{self, DaemonChoice},
-    reload::Reload,
-    target::{HostUse, Target, UNCHECKED, read, tell},
+    reload::ConfigReload,
+    target::{AgentTarget, HostUse, UNCHECKED, read, tell},
 };
 
 /// Size of the pipe between this process and its own host, in bytes.
@@ -237,7 +237,7 @@ impl AmurgArgs {
 
     /// Connects to the daemon, or to a host in this process.
     async fn host(&self, config: Option<&Path>) -> Result<SessionHost, CliError> {
-        let mut target = Target::of_adapter(self.adapter.clone());
+        let mut target = AgentTarget::of_adapter(self.adapter.clone());
         target.serves_hub = true;
         if let Some(stream) = matching_daemon::stream(self.daemon, &target, config).await {
             let (input, output) = stream.into_split();
@@ -248,7 +248,7 @@ impl AmurgArgs {
         }
         // From here on, SIGHUP does not end the program.
         let hangups = signal(SignalKind::hangup())?;
-        let (chosen, reload) = Reload::begin(
+        let (chosen, reload) = ConfigReload::begin(
             &target,
             config,
             &[],

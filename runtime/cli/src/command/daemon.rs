@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     daemon::{
-        State,
+        DaemonSelection,
         launch::{DaemonEnd, DaemonLaunch},
     },
     error::{CliError, CommandResult},
@@ -46,7 +46,7 @@ Examples:
   trunkline down --state /srv/trunkline")]
 pub(crate) struct DownArgs {
     #[command(flatten)]
-    state: State,
+    state: DaemonSelection,
 }
 
 impl DownArgs {
@@ -130,7 +130,7 @@ Examples:
   trunkline daemon reload --state /srv/trunkline")]
 struct ReloadArgs {
     #[command(flatten)]
-    state: State,
+    state: DaemonSelection,
 }
 
 impl ReloadArgs {
@@ -154,7 +154,7 @@ Examples:
   trunkline open --pair")]
 pub(crate) struct OpenArgs {
     #[command(flatten)]
-    state: State,
+    state: DaemonSelection,
 
     /// Prints the path of the file without opening it
     #[arg(long)]

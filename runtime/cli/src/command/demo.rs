@@ -25,10 +25,10 @@ use super::{must_be_here, print_json, print_text};
 use crate::{
     error::{CliError, CommandResult},
     exit,
-    interrupt::Interrupts,
+    interrupt::InterruptSignals,
     journal,
     open_session::shut_down,
-    target::{self, Chosen, Target},
+    target::{self, AgentTarget, ChosenHost},
 };
 
 mod load;
@@ -72,7 +72,7 @@ makes the exit code 1. So --adapter needs an adapter that repeats its input, suc
 as examples/python/echo.py; /tool and /sleep may be plain inputs for it.")]
 pub(crate) struct DemoArgs {
     #[command(flatten)]
-    target: Target,
+    target: AgentTarget,
 
     /// Number of sessions that are open at the same time
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = parse_load)]
@@ -99,7 +99,7 @@ impl DemoArgs {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let chosen = self.host(config)?;
         must_be_here(&chosen)?;
-        let mut interrupts = Interrupts::watch()?;
+        let mut interrupts = InterruptSignals::watch()?;
         let measured = tokio::select! {
             measured = self.measure(&chosen) => measured.map(Some),
             interrupt = interrupts.next() => {
@@ -125,7 +125,7 @@ impl DemoArgs {
 
     /// Returns the built-in echo, unless an agent is named: the demo needs no configuration and no
     /// account.
-    fn host(&self, config: Option<&Path>) -> Result<Chosen, CliError> {
+    fn host(&self, config: Option<&Path>) -> Result<ChosenHost, CliError> {
         let bounded = |agent: &mut AgentConfig| agent.timeouts.turn = Some(TURN_TIMEOUT);
         if self.target.agent.is_some() || self.target.adapter.is_some() {
             return self.target.host_unlogged(config, bounded);
@@ -141,14 +141,14 @@ impl DemoArgs {
         let host = builder
             .build()
             .context("failed to create the host's private folder")?;
-        Ok(Chosen {
+        Ok(ChosenHost {
             host,
             agent,
             journal,
         })
     }
 
-    async fn measure(&self, chosen: &Chosen) -> Result<DemoReport, CliError> {
+    async fn measure(&self, chosen: &ChosenHost) -> Result<DemoReport, CliError> {
         self.warm_up(chosen).await?;
         let before = system::resident_bytes();
         let load = Arc::new(DemoLoad::new(self.turns, self.progress()));
@@ -203,7 +203,7 @@ impl DemoArgs {
 
     /// Runs one turn before the measurement: the process starts, and both programs make their first
     /// allocations.
-    async fn warm_up(&self, chosen: &Chosen) -> Result<(), CliError> {
+    async fn warm_up(&self, chosen: &ChosenHost) -> Result<(), CliError> {
         let session = chosen.open(SessionOptions::default())?;
         let waiting = waiting("waiting for the answer to a first input");
         let (text, end) = session
@@ -239,7 +239,7 @@ impl DemoArgs {
     }
 
     /// Returns the command that talks to the same adapter.
-    fn chat(&self, chosen: &Chosen) -> String {
+    fn chat(&self, chosen: &ChosenHost) -> String {
         let (option, value) = match &self.target.adapter {
             Some(line) => ("--adapter", line),
             None => ("--agent", &chosen.agent.id),

@@ -18,19 +18,19 @@ use trunkline_host::{
 
 use crate::{
     advice, completion,
-    conversation::{self, Conversation, Outcome},
+    conversation::{self, ConversationView, TurnOutcome},
     error::{CliError, CommandResult},
     exit,
-    interrupt::Interrupts,
+    interrupt::InterruptSignals,
     journal,
     jsonl::EventWriter,
     listing,
     matching_daemon::{self, DaemonChoice},
     open_session::{DetachMode, JournalAccess, OpenSession},
-    overrides::{Overrides, unapplied},
-    screen::{Detail, Screen},
+    overrides::{AgentOverrides, unapplied},
+    screen::{OutputDetail, SessionScreen},
     session_backend::AttachMode,
-    target::{Target, command_line},
+    target::{AgentTarget, command_line},
 };
 
 /// Limit of a prompt on stdin, in bytes.
@@ -75,7 +75,7 @@ Exit codes: 0 the turn completed, 1 it did not complete, 2 the command line or t
 configuration is wrong, 3 the adapter could not be started, 130 Ctrl-C.")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
-    target: Target,
+    target: AgentTarget,
 
     #[command(flatten)]
     daemon: DaemonChoice,
@@ -115,15 +115,15 @@ pub(crate) struct RunArgs {
 
     // Last, because its heading applies to all options that follow.
     #[command(flatten)]
-    overrides: Overrides,
+    overrides: AgentOverrides,
 }
 
 impl RunArgs {
     pub(super) async fn run(mut self, config: Option<&Path>) -> CommandResult {
         conversation::make_folder(self.save.as_deref())?;
-        let mut interrupts = Interrupts::watch()?;
+        let mut interrupts = InterruptSignals::watch()?;
         let prompt = read_prompt(self.prompt.take())?;
-        let mut conversation = Conversation::new(Screen::new(Detail::Calm));
+        let mut conversation = ConversationView::new(SessionScreen::new(OutputDetail::Calm));
         conversation.lines = self.json.then(EventWriter::to_stdout);
         conversation.save = self.save.take();
         let turn = SingleTurn {
@@ -249,7 +249,7 @@ pub(super) fn after_refused_file(agent: &AgentConfig, path: &Path) -> Option<Str
 pub(super) struct SingleTurn {
     pub(super) prompt: String,
     pub(super) files: Vec<PathBuf>,
-    pub(super) conversation: Conversation,
+    pub(super) conversation: ConversationView,
     /// Command that continues the session, without its id, if the session is released at the end.
     pub(super) again: Option<String>,
 }
@@ -261,7 +261,7 @@ impl SingleTurn {
         mut open: OpenSession,
         is_ad_hoc: bool,
         config: Option<&Path>,
-        interrupts: &mut Interrupts,
+        interrupts: &mut InterruptSignals,
     ) -> CommandResult {
         let is_stored = open.session.is_kept();
         let id = open.session.id().to_string();
@@ -304,7 +304,7 @@ impl SingleTurn {
         open: &mut OpenSession,
         is_ad_hoc: bool,
         config: Option<&Path>,
-        interrupts: &mut Interrupts,
+        interrupts: &mut InterruptSignals,
     ) -> Result<(u8, Option<StopSteps>), CliError> {
         let conversation = &mut self.conversation;
         for file in &self.files {
@@ -331,7 +331,7 @@ impl SingleTurn {
         let outcome = conversation.turn(&mut open.session, no, interrupts).await?;
         open.session.check_host()?;
         Ok(match outcome {
-            Outcome::Ended(end) | Outcome::Closed(Some(end), _) => {
+            TurnOutcome::Ended(end) | TurnOutcome::Closed(Some(end), _) => {
                 let code = code_of(&end, || open.session.is_silent(open.own_host()));
                 let next = open.agent.as_ref().and_then(|agent| {
                     let is_not_started = code == exit::NOT_STARTED;
@@ -343,8 +343,8 @@ impl SingleTurn {
                     .for_each(|next| conversation.screen.remark(next));
                 (code, None)
             }
-            Outcome::Closed(None, end) => (code_of_session(&end), None),
-            Outcome::Leave(interrupt) => (interrupt.exit_code(), Some(FAST_STOP)),
+            TurnOutcome::Closed(None, end) => (code_of_session(&end), None),
+            TurnOutcome::Leave(interrupt) => (interrupt.exit_code(), Some(FAST_STOP)),
         })
     }
 }

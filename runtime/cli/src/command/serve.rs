@@ -16,8 +16,8 @@ use crate::{
     error::{CliError, CommandResult},
     exit,
     journal::{self, SOCKET},
-    reload::Reload,
-    target::{HostUse, Target},
+    reload::ConfigReload,
+    target::{AgentTarget, HostUse},
 };
 
 /// Serves the configured agents over stdin and stdout to a hub in any language
@@ -40,7 +40,7 @@ and a broken stdout end the command and its adapters within 4 s. SIGHUP reloads 
 configuration; open sessions keep their agents.")]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
-    target: Target,
+    target: AgentTarget,
 
     /// Further adapter besides --adapter, with the id by which sessions name it; may be repeated
     #[arg(long, value_name = "ID='CMD ARGS'", requires = "adapter")]
@@ -114,7 +114,7 @@ impl ServeArgs {
         let may = SessionMay::from_names(names)
             .map_err(|error| CliError::usage(error).next("correct --session-may"))?;
         let (chosen, reload) =
-            Reload::begin(&self.target, config, &self.also, may, HostUse::Pipe, None)?;
+            ConfigReload::begin(&self.target, config, &self.also, may, HostUse::Pipe, None)?;
         chosen.any_may_run()?;
         let tools = if self.tools_as_output {
             ToolsAsOutput::Yes

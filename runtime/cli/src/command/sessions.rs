@@ -19,12 +19,12 @@ use crate::{
     completion,
     error::{CliError, CommandResult},
     exit,
-    interrupt::Interrupts,
+    interrupt::InterruptSignals,
     journal, listing,
     open_session::JournalAccess,
-    screen::{Detail, Screen},
+    screen::{OutputDetail, SessionScreen},
     session_backend::AttachMode,
-    target::Target,
+    target::AgentTarget,
 };
 
 mod edit;
@@ -242,7 +242,7 @@ impl SessionsArgs {
             live::relocate(&folder, &parse_id(id)?).await?;
         }
         let access =
-            |adapter| JournalAccess::new(folder.clone(), Target::of_adapter(adapter), None);
+            |adapter| JournalAccess::new(folder.clone(), AgentTarget::of_adapter(adapter), None);
         let reader = JournalReader {
             folder: folder.clone(),
             is_json,
@@ -277,7 +277,7 @@ impl SessionsArgs {
                 id, observe: true, ..
             }) => live::observe(&reader, &id).await,
             Some(SessionAction::Attach { id, serving, .. }) => {
-                let screen = Screen::new(Detail::Calm);
+                let screen = SessionScreen::new(OutputDetail::Calm);
                 chat::attach(access(serving.adapter), &id, config, screen, None).await
             }
             Some(SessionAction::Send {
@@ -289,7 +289,7 @@ impl SessionsArgs {
             Some(SessionAction::Send {
                 id, text, serving, ..
             }) => {
-                let mut interrupts = Interrupts::watch()?;
+                let mut interrupts = InterruptSignals::watch()?;
                 let turn = SingleTurn {
                     prompt: text,
                     files: Vec::new(),

@@ -10,7 +10,7 @@ use trunkline_gateway::{NewToken, Scope, Token, TokenError, TokenFile};
 
 use super::{print_json, print_line, table};
 use crate::{
-    daemon::State,
+    daemon::DaemonSelection,
     error::{CliError, CommandResult},
     exit,
     private_file::write_private,
@@ -45,7 +45,7 @@ enum TokenAction {
     /// Lists the valid tokens, without their secrets
     List {
         #[command(flatten)]
-        state: State,
+        state: DaemonSelection,
         /// Prints a JSON array
         #[arg(long)]
         json: bool,
@@ -59,7 +59,7 @@ enum TokenAction {
         #[arg(long)]
         keep_tokens: bool,
         #[command(flatten)]
-        state: State,
+        state: DaemonSelection,
     },
 }
 
@@ -88,7 +88,7 @@ struct NewTokenArgs {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    state: State,
+    state: DaemonSelection,
 }
 
 fn scope() -> impl TypedValueParser<Value = Scope> {
@@ -120,7 +120,7 @@ impl TokenArgs {
     }
 }
 
-fn file(state: &State) -> Result<TokenFile, CliError> {
+fn file(state: &DaemonSelection) -> Result<TokenFile, CliError> {
     let folder = state.folder()?;
     folder.make()?;
     Ok(TokenFile::in_folder(&folder.0))
@@ -185,7 +185,7 @@ fn revoke(tokens: &TokenFile, id: &str, keep_tokens: bool) -> CommandResult {
     Ok(exit::OK)
 }
 
-fn list(state: &State, as_json: bool) -> CommandResult {
+fn list(state: &DaemonSelection, as_json: bool) -> CommandResult {
     let tokens = file(state)?.read().map_err(wrong)?;
     if as_json {
         let public: Vec<_> = tokens.iter().map(Token::to_public).collect();

@@ -26,7 +26,7 @@ use super::print_json;
 use crate::{
     error::{CliError, CommandResult},
     exit,
-    interrupt::Interrupts,
+    interrupt::InterruptSignals,
     journal, listing,
 };
 
@@ -161,7 +161,7 @@ enum BackgroundRead {
 
 /// Runs the live view until the user leaves.
 async fn live(folder: &Path, link: HostConnection) -> CommandResult {
-    let mut interrupts = Interrupts::watch()?;
+    let mut interrupts = InterruptSignals::watch()?;
     let mut resized = signal(SignalKind::window_change())?;
     let mut screen = AlternateScreen::enter()?;
     let mut state = TopState::new(folder.display().to_string());

@@ -40,15 +40,15 @@ use self::{
 use super::usage;
 use crate::{
     daemon::{
-        Folder, Running, State,
+        DaemonFolder, DaemonSelection, RunningDaemon,
         launch::{DaemonEnd, DaemonLaunch, own_arguments},
     },
     error::{CliError, CommandResult},
     exit,
     interrupt::stop_signal,
     journal,
-    reload::Reload,
-    target::{HostUse, Target, is_set},
+    reload::ConfigReload,
+    target::{AgentTarget, HostUse, is_set},
     traces,
 };
 
@@ -80,10 +80,10 @@ Examples:
   trunkline token new --scope control          a token for curl")]
 pub(crate) struct UpArgs {
     #[command(flatten)]
-    state: State,
+    state: DaemonSelection,
 
     #[command(flatten)]
-    target: Target,
+    target: AgentTarget,
 
     /// Address and port of HTTP; the address must be a loopback address
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::option_value::parse_address, default_value_t = SocketAddr::from(([127, 0, 0, 1], DEFAULT_HTTP_PORT)))]
@@ -143,7 +143,7 @@ impl UpArgs {
         ]);
         // No process starts before this host has its lease.
         let deadline = self.cluster.is_wanted()?.then(Deadline::default);
-        let (chosen, reload) = Reload::begin(
+        let (chosen, reload) = ConfigReload::begin(
             &self.target,
             config,
             &[],
@@ -194,7 +194,7 @@ impl UpArgs {
         if let Some(entrance) = &further {
             host.hide_port(entrance.listener.local_addr()?.port());
         }
-        let running = Running {
+        let running = RunningDaemon {
             http: format!("http://{at}"),
             socket: folder.socket(),
             pid: std::process::id(),
@@ -276,12 +276,12 @@ impl UpArgs {
     /// Prints the address, the agents and the configuration.
     fn print_ready(
         &self,
-        running: &Running,
+        running: &RunningDaemon,
         listen: Option<&str>,
         host: &Host,
-        reload: &Reload,
+        reload: &ConfigReload,
     ) -> Result<(), CliError> {
-        let Running {
+        let RunningDaemon {
             http, socket, pid, ..
         } = running;
         let mut out = anstream::stdout();
@@ -336,7 +336,7 @@ fn passed_on() -> Result<Option<StdListener>, CliError> {
 
 /// Binds the HTTP listener. For port 0, the port of the daemon that died in this folder is
 /// preferred.
-async fn bind(at: SocketAddr, folder: &Folder) -> io::Result<TcpListener> {
+async fn bind(at: SocketAddr, folder: &DaemonFolder) -> io::Result<TcpListener> {
     let before = DaemonLaunch::read(folder).ok().flatten();
     let before = before.filter(|it| at.port() == 0 && !it.is_down() && it.http.ip() == at.ip());
     if let Some(before) = before
@@ -349,8 +349,8 @@ async fn bind(at: SocketAddr, folder: &Folder) -> io::Result<TcpListener> {
 
 /// Records the start of this daemon.
 fn note_launch(
-    folder: &Folder,
-    reload: &Reload,
+    folder: &DaemonFolder,
+    reload: &ConfigReload,
     http: SocketAddr,
     is_supervised: bool,
 ) -> io::Result<()> {
@@ -405,7 +405,7 @@ async fn drain(sessions: &Sessions) {
 /// Handler of the requests about the daemon itself.
 #[derive(Debug)]
 struct LocalOperator {
-    reload: Arc<Reload>,
+    reload: Arc<ConfigReload>,
     config: Option<PathBuf>,
     asked: mpsc::Sender<()>,
 }

@@ -11,7 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use trunkline_host::config::FILE_VARIABLE;
 
-use super::Folder;
+use super::DaemonFolder;
 use crate::target::{AGENT, MODEL, is_set};
 
 /// The start of a daemon. Its file in the daemon's folder is for this user only.
@@ -62,7 +62,7 @@ impl DaemonLaunch {
     ///
     /// # Errors
     /// The file cannot be read or is not a launch.
-    pub(crate) fn read(folder: &Folder) -> io::Result<Option<Self>> {
+    pub(crate) fn read(folder: &DaemonFolder) -> io::Result<Option<Self>> {
         let path = file(folder);
         let read = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -77,13 +77,13 @@ impl DaemonLaunch {
     }
 
     /// Writes it into the daemon's folder.
-    pub(crate) fn write(&self, folder: &Folder) -> io::Result<()> {
+    pub(crate) fn write(&self, folder: &DaemonFolder) -> io::Result<()> {
         folder.write(&file(folder), self)
     }
 
     /// Records the end of the daemon. Returns false if that end was recorded before, or the folder
     /// has no launch.
-    pub(crate) fn note_end(folder: &Folder, ended: DaemonEnd) -> io::Result<bool> {
+    pub(crate) fn note_end(folder: &DaemonFolder, ended: DaemonEnd) -> io::Result<bool> {
         let Some(launch) = Self::read(folder)?.filter(|it| it.ended != Some(ended)) else {
             return Ok(false);
         };
@@ -105,7 +105,7 @@ impl DaemonLaunch {
 
     /// The command that starts the daemon again, with the values of this process's environment. The
     /// daemon logs to `log` if it logged to stderr.
-    pub(crate) fn command(&self, state: &Folder, log: &Path) -> io::Result<Command> {
+    pub(crate) fn command(&self, state: &DaemonFolder, log: &Path) -> io::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         command
             .args(&self.arguments)
@@ -131,6 +131,6 @@ impl DaemonLaunch {
     }
 }
 
-fn file(folder: &Folder) -> PathBuf {
+fn file(folder: &DaemonFolder) -> PathBuf {
     folder.0.join("launch.json")
 }

@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use serde_json::{Map, Value, json};
 use trunkline_host::config::{Config, ConfigError, Document, Problem, Profile};
 
-use super::Assignment;
+use super::KeyAssignment;
 use crate::{error::CliError, target};
 
 /// Sets keys in the entry of the agent at `index`. A key unknown to the entry belongs to its
@@ -16,9 +16,9 @@ pub(crate) fn assign(
     document: &mut Document,
     index: usize,
     profile: &Profile,
-    set: &[Assignment],
+    set: &[KeyAssignment],
 ) -> Result<Config, CliError> {
-    for Assignment { key, value } in set {
+    for KeyAssignment { key, value } in set {
         let path: Vec<_> = key.split('.').collect();
         let own = own_key(profile).map(|own| [&[own][..], &path].concat());
         let set = try_set(document, index, &path, value).or_else(|refused| {
@@ -42,7 +42,7 @@ pub(crate) fn assign(
         }
         let is_it = |key: &str| at == key || at.ends_with(&format!(".{key}"));
         match set.iter().rfind(|set| is_it(&set.key)) {
-            Some(Assignment { key, value }) => fault(key, value, index, &refused),
+            Some(KeyAssignment { key, value }) => fault(key, value, index, &refused),
             None => target::wrong_file(&refused),
         }
     })

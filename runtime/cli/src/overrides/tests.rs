@@ -16,12 +16,12 @@ fn a_value_is_json_or_else_a_string() {
 
 #[test]
 fn a_flag_sets_the_key_that_the_profile_has() {
-    let overrides = Overrides {
+    let overrides = AgentOverrides {
         model: Some("m".to_owned()),
         system_prompt: Some("Be brief".to_owned()),
         add_dir: vec!["/".into()],
         mode: Some("plan".to_owned()),
-        ..Overrides::default()
+        ..AgentOverrides::default()
     };
     for (profile, config, left) in [
         (
@@ -65,10 +65,10 @@ fn a_flag_sets_the_key_that_the_profile_has() {
 
 #[test]
 fn what_has_no_key_is_asked_of_the_session() {
-    let overrides = Overrides {
+    let overrides = AgentOverrides {
         model: Some("m".to_owned()),
         max_turns: Some(3),
-        ..Overrides::default()
+        ..AgentOverrides::default()
     };
     for mut agent in [
         agent("echo"),
@@ -95,10 +95,10 @@ fn an_option_that_is_not_applied_is_named_as_the_flag() {
 #[test]
 fn two_flags_of_one_key_are_refused() {
     let mode = Some("plan".to_owned());
-    let overrides = Overrides {
+    let overrides = AgentOverrides {
         mode: mode.clone(),
         permission_mode: mode,
-        ..Overrides::default()
+        ..AgentOverrides::default()
     };
     assert!(overrides.apply(&mut agent("claude-code")).is_err());
     assert!(overrides.apply(&mut agent("codex")).is_ok());
@@ -106,13 +106,13 @@ fn two_flags_of_one_key_are_refused() {
 
 #[test]
 fn what_the_host_does_itself_is_added_to_the_entry() {
-    let overrides = Overrides {
+    let overrides = AgentOverrides {
         allow: vec!["Read".parse().unwrap()],
         deny: vec!["Bash".parse().unwrap()],
         env: vec![variable("A=b=c").unwrap(), variable("PATH").unwrap()],
         timeout: Some(Duration::ZERO),
         cwd: Some("/".into()),
-        ..Overrides::default()
+        ..AgentOverrides::default()
     };
     let mut agent = AgentConfig::external("a", "x");
     agent.permission = Policy::new(agent.permission.unmatched(), ["Edit"], ["Nuke"]).unwrap();

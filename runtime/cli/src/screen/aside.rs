@@ -10,7 +10,7 @@ use trunkline_host::{
     },
 };
 
-use super::{Detail, Screen, TextBlock, bytes, facts, tools};
+use super::{OutputDetail, SessionScreen, TextBlock, bytes, facts, tools};
 use crate::{
     paint,
     terminal::{one_line, shown},
@@ -19,7 +19,7 @@ use crate::{
 /// Used share of a rate limit from which it is shown.
 const NEARLY_FULL: f64 = 0.75;
 
-impl Screen {
+impl SessionScreen {
     pub(super) fn aside_event(&mut self, event: &Event) {
         match &event.kind {
             EventKind::Output(output) => self.channel(output),
@@ -28,7 +28,7 @@ impl Screen {
                 self.stream(TextBlock::Thought, "  ", paint::THOUGHT, &thinking.content);
             }
             EventKind::Message(message)
-                if message.history == Some(true) || self.detail == Detail::Debug =>
+                if message.history == Some(true) || self.detail == OutputDetail::Debug =>
             {
                 self.remark(&format!(
                     "{}: {}",
@@ -58,14 +58,14 @@ impl Screen {
                 }
                 self.doing = Some(text);
             }
-            EventKind::Log(log) if self.detail == Detail::Debug => {
+            EventKind::Log(log) if self.detail == OutputDetail::Debug => {
                 let stream = log.stream.map_or("log", |stream| stream.as_str());
                 self.remark(&format!("[{stream}] {}", shown(log.content.trim_end())));
             }
             EventKind::Error(error)
                 if error.category == Some(Category::ProcessExit) && self.crash_shown => {}
             EventKind::Error(error) => self.error(error),
-            EventKind::Custom(custom) if self.detail == Detail::Debug => {
+            EventKind::Custom(custom) if self.detail == OutputDetail::Debug => {
                 let data = custom.data.as_ref().map_or("", |data| data.get());
                 self.remark(&format!("[{}] {}", one_line(&custom.name), one_line(data)));
             }
@@ -103,7 +103,7 @@ impl Screen {
     fn channel(&mut self, output: &Output) {
         let channel = output.channel().clone();
         let (prefix, style) = match &channel {
-            Channel::Tool if self.detail == Detail::Calm => return,
+            Channel::Tool if self.detail == OutputDetail::Calm => return,
             Channel::System => ("  ! ".to_owned(), paint::CARE),
             Channel::Question => ("  ? ".to_owned(), paint::STRONG),
             Channel::Stdout => ("  ".to_owned(), paint::DIM),

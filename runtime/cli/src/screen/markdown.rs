@@ -20,7 +20,7 @@ const LINK: Style = Style::new().underline();
 
 /// Renderer of a text that arrives in pieces.
 #[derive(Debug, Default)]
-pub(super) struct Markdown {
+pub(super) struct MarkdownRenderer {
     /// The line without its end.
     line: String,
     /// Lines of the incomplete block.
@@ -28,19 +28,19 @@ pub(super) struct Markdown {
     /// True if the last line of the block is empty.
     is_after_blank: bool,
     /// End of the code block that contains the lines.
-    fence: Option<Fence>,
+    fence: Option<CodeFence>,
     /// True if the next block is separated from earlier output.
     has_before: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Fence {
+struct CodeFence {
     mark: char,
     length: usize,
     indent: usize,
 }
 
-impl Markdown {
+impl MarkdownRenderer {
     /// Adds a piece, and returns the whole lines that it completes.
     pub(super) fn push(&mut self, piece: &str) -> String {
         let mut out = String::new();
@@ -87,7 +87,7 @@ impl Markdown {
             }
             return;
         }
-        if let Some(fence) = Fence::opened_by(line) {
+        if let Some(fence) = CodeFence::opened_by(line) {
             self.end_block(out);
             self.set_apart(out);
             self.fence = Some(fence);
@@ -144,7 +144,7 @@ impl Markdown {
     }
 }
 
-impl Fence {
+impl CodeFence {
     fn opened_by(line: &str) -> Option<Self> {
         let text = line.trim_start_matches(' ');
         let mark = text

@@ -43,11 +43,11 @@ fn thinking(text: &str) -> EventKind {
 fn shown_on(terminals: (bool, bool), kinds: Vec<EventKind>) -> (String, String) {
     let (answer, aside) = (Sink::default(), Sink::default());
     let plain = anstream::StripStream::new(Box::new(aside.clone()) as Box<dyn Write + Send>);
-    let mut screen = Screen::over(
+    let mut screen = SessionScreen::over(
         Box::new(answer.clone()),
         Box::new(plain),
         terminals,
-        Detail::Calm,
+        OutputDetail::Calm,
     );
     for kind in kinds {
         screen.event(&event(kind)).unwrap();
@@ -109,11 +109,11 @@ fn an_answer_on_a_terminal_cannot_command_it() {
 fn what_comes_beside_an_answer_in_one_file_begins_a_line() {
     let sink = Sink::default();
     let plain = anstream::StripStream::new(Box::new(sink.clone()) as Box<dyn Write + Send>);
-    let mut screen = Screen::over(
+    let mut screen = SessionScreen::over(
         Box::new(sink.clone()),
         Box::new(plain),
         (false, false),
-        Detail::Calm,
+        OutputDetail::Calm,
     );
     screen.is_one_sink = true;
     for kind in [
@@ -157,13 +157,13 @@ fn thoughts_begin_on_a_line_of_their_own() {
 #[test]
 fn markdown_is_rendered_and_its_author_commands_no_terminal() {
     let (answer, aside) = (Sink::default(), Sink::default());
-    let mut screen = Screen::over(
+    let mut screen = SessionScreen::over(
         Box::new(answer.clone()),
         Box::new(aside.clone()),
         (true, true),
-        Detail::Calm,
+        OutputDetail::Calm,
     );
-    screen.markdown = Some(markdown::Markdown::default());
+    screen.markdown = Some(markdown::MarkdownRenderer::default());
     let pieces = [
         "# Ti",
         "tle\n\n**bo",

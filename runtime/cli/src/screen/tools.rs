@@ -33,13 +33,13 @@ const MAX_OPEN_CALLS: usize = 256;
 /// Tool calls of a turn.
 #[derive(Debug, Default)]
 pub(super) struct ToolCalls {
-    open: HashMap<ToolCallId, Tool>,
+    open: HashMap<ToolCallId, ToolCall>,
     /// Call of the lines above.
     last: Option<ToolCallId>,
 }
 
 #[derive(Debug)]
-struct Tool {
+struct ToolCall {
     title: String,
     printed: usize,
     /// Output after its last whole line.
@@ -59,7 +59,7 @@ impl ToolCalls {
             .unwrap_or_default();
         if self.open.len() < MAX_OPEN_CALLS {
             let title = format!("{title} {detail}").trim_end().to_owned();
-            let tool = Tool {
+            let tool = ToolCall {
                 title,
                 printed: 0,
                 rest: String::new(),
@@ -107,11 +107,14 @@ impl ToolCalls {
         let dim = paint::DIM;
         let failed = end.is_error == Some(true);
         let heading = self.heading(&end.tool_call_id, "●");
-        let mut tool = self.open.remove(&end.tool_call_id).unwrap_or_else(|| Tool {
-            title: "tool".to_owned(),
-            printed: 0,
-            rest: String::new(),
-        });
+        let mut tool = self
+            .open
+            .remove(&end.tool_call_id)
+            .unwrap_or_else(|| ToolCall {
+                title: "tool".to_owned(),
+                printed: 0,
+                rest: String::new(),
+            });
         let rest = std::mem::take(&mut tool.rest);
         let mut lines = tool.print(&rest);
         if let Some(content) = end.content.as_deref().filter(|_| tool.printed == 0) {
@@ -153,7 +156,7 @@ impl ToolCalls {
     }
 }
 
-impl Tool {
+impl ToolCall {
     fn print(&mut self, text: &str) -> Vec<String> {
         let dim = paint::DIM;
         let mut lines = Vec::new();

@@ -12,14 +12,14 @@ use super::BackgroundCalls;
 
 /// A request of the agent.
 #[derive(Debug, Clone)]
-pub(crate) enum Request {
+pub(crate) enum AgentRequest {
     Permission(Box<PermissionRequest>),
     Question(Box<InputRequest>),
 }
 
 /// The answer to a request.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum RequestAnswer {
     Permission(PermissionResponse),
     Question(InputResponse),
 }
@@ -27,7 +27,7 @@ pub(crate) enum Answer {
 /// A pending request. It is declined on drop, unless other clients may answer it ([journal.6]).
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
-    pub(crate) request: Request,
+    pub(crate) request: AgentRequest,
     pub(crate) scope: TurnScope,
     pub(crate) time: SystemTime,
     pub(super) session: Session,
@@ -39,18 +39,18 @@ pub(crate) struct PendingRequest {
 impl PendingRequest {
     pub(crate) fn id(&self) -> &RequestId {
         match &self.request {
-            Request::Permission(request) => &request.request_id,
-            Request::Question(request) => &request.request_id,
+            AgentRequest::Permission(request) => &request.request_id,
+            AgentRequest::Question(request) => &request.request_id,
         }
     }
 
-    pub(crate) fn answer(&mut self, answer: Answer) {
+    pub(crate) fn answer(&mut self, answer: RequestAnswer) {
         self.is_answered = true;
         let session = self.session.clone();
         self.calls.make(async move {
             match answer {
-                Answer::Permission(response) => session.answer_permission(response).await,
-                Answer::Question(response) => session.answer_question(response).await,
+                RequestAnswer::Permission(response) => session.answer_permission(response).await,
+                RequestAnswer::Question(response) => session.answer_question(response).await,
             }
         });
     }
@@ -59,10 +59,10 @@ impl PendingRequest {
     pub(crate) fn decline(&mut self) {
         let request_id = self.id().clone();
         self.answer(match self.request {
-            Request::Permission(_) => {
-                Answer::Permission(Decision::default().for_request(request_id))
+            AgentRequest::Permission(_) => {
+                RequestAnswer::Permission(Decision::default().for_request(request_id))
             }
-            Request::Question(_) => Answer::Question(InputResponse {
+            AgentRequest::Question(_) => RequestAnswer::Question(InputResponse {
                 request_id,
                 values: None,
                 cancelled: Some(true),

@@ -27,7 +27,8 @@ use tracing::{Span, level_filters::LevelFilter};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::{Layer, filter::Targets};
 
-use super::{REQUEST, Traces, named};
+use super::{REQUEST, TraceLayer, named};
+use crate::target::variable;
 
 /// Target of the spans of sessions and turns. No other event of the host is exported, because some
 /// contain output of an agent.
@@ -40,13 +41,13 @@ const FLUSH: Duration = Duration::from_secs(2);
 static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
 
 /// Starts the exporter if a collector is configured.
-pub(crate) fn start() -> Option<Traces> {
+pub(crate) fn start() -> Option<TraceLayer> {
     named()?;
     // Ignored: another provider may be installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let exporter = opentelemetry_otlp::SpanExporter::builder().with_http();
     let exporter = exporter.with_protocol(Protocol::HttpBinary).build().ok()?;
-    let exporter = Telling {
+    let exporter = LoggedExporter {
         exporter,
         fails: AtomicBool::new(false),
     };
@@ -106,10 +107,7 @@ fn resource() -> Resource {
         .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
         .with_detector(Box::new(TelemetryResourceDetector))
         .with_detector(Box::new(EnvResourceDetector::new()));
-    if let Some(name) = std::env::var("OTEL_SERVICE_NAME")
-        .ok()
-        .filter(|name| !name.is_empty())
-    {
+    if let Some(name) = variable("OTEL_SERVICE_NAME") {
         resource = resource.with_service_name(name);
     }
     resource.build()
@@ -117,12 +115,12 @@ fn resource() -> Resource {
 
 /// Logs once when the collector starts to reject spans, and once when it accepts them again.
 #[derive(Debug)]
-struct Telling {
+struct LoggedExporter {
     exporter: opentelemetry_otlp::SpanExporter,
     fails: AtomicBool,
 }
 
-impl SpanExporter for Telling {
+impl SpanExporter for LoggedExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let result = self.exporter.export(batch).await;
         match (

@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use super::{history, slash_command::NAMES};
-use crate::{paint, terminal::Settings};
+use crate::{paint, terminal::TerminalSettings};
 
 /// Prompt of a first line.
 const PROMPT: &str = "› ";
@@ -52,7 +52,7 @@ pub(super) struct LinePrompt {
 /// prompt in the same place.
 pub(super) struct IdlePrompt {
     terminal: AsyncFd<OwnedFd>,
-    _settings: Option<Settings>,
+    _settings: Option<TerminalSettings>,
 }
 
 impl IdlePrompt {
@@ -150,7 +150,7 @@ impl LinePrompt {
     /// # Errors
     /// The terminal cannot be watched.
     pub(super) fn wait_for_key(&self) -> io::Result<IdlePrompt> {
-        let settings = Settings::by_key();
+        let settings = TerminalSettings::by_key();
         let stdin = rustix::io::dup(rustix::stdio::stdin())?;
         #[expect(
             deprecated,

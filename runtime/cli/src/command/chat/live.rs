@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::CliError,
-    interrupt::{Interrupt, Interrupts},
+    interrupt::{InterruptSignal, InterruptSignals},
     paint,
     session_backend::SessionBackend,
     terminal::one_line,
@@ -110,7 +110,7 @@ impl ChatSession {
         model: Option<String>,
         mode: Option<String>,
         session: &mut SessionBackend,
-        interrupts: &mut Interrupts,
+        interrupts: &mut InterruptSignals,
     ) -> Result<NextStep, CliError> {
         let update = SessionUpdate {
             model: model.clone(),
@@ -120,8 +120,8 @@ impl ChatSession {
         let changed = tokio::select! {
             biased;
             interrupt = interrupts.next() => match interrupt {
-                Interrupt::Key => Err("interrupted by Ctrl-C".to_owned()),
-                Interrupt::Terminate => return Ok(NextStep::Leave(interrupt.exit_code())),
+                InterruptSignal::Key => Err("interrupted by Ctrl-C".to_owned()),
+                InterruptSignal::Terminate => return Ok(NextStep::Leave(interrupt.exit_code())),
             },
             changed = session.update(update) => changed.map_err(|error| error.to_string()),
             () = tokio::time::sleep(CHANGE_TIMEOUT) => Err(format!("no answer within {} s", CHANGE_TIMEOUT.as_secs())),

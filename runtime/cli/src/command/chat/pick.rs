@@ -23,7 +23,7 @@ use crate::{
     journal, listing,
     open_session::JournalAccess,
     paint,
-    terminal::{COLUMNS, Keys, cut, one_line, text_width},
+    terminal::{COLUMNS, KeyReader, cut, one_line, text_width},
 };
 
 /// Limit of listed sessions of the journal, the last active first.
@@ -88,7 +88,7 @@ pub(super) async fn pick(
         ))
         .next(list));
     }
-    let (_settings, mut keys) = Keys::of_stdin().ok_or_else(|| {
+    let (_settings, mut keys) = KeyReader::of_stdin().ok_or_else(|| {
         CliError::failed(anyhow!(
             "failed to read keys: this program is in the background"
         ))

@@ -17,21 +17,21 @@ use super::{
 };
 use crate::{
     command::run::{after_refused_file, next_after, own_path},
-    conversation::{Conversation, Outcome},
+    conversation::{ConversationView, TurnOutcome},
     error::{CliError, CommandResult},
     exit,
-    interrupt::{Interrupt, Interrupts},
+    interrupt::{InterruptSignal, InterruptSignals},
     open_session::OpenSession,
     overrides::unapplied,
     paint,
-    screen::{Screen, bytes},
+    screen::{SessionScreen, bytes},
     session_backend::{DisplayEvent, SessionBackend},
     target::command_line,
 };
 
 /// A running conversation.
 pub(super) struct ChatSession {
-    pub(super) conversation: Conversation,
+    pub(super) conversation: ConversationView,
     /// Configuration of the agent, if known.
     agent: Option<AgentConfig>,
     /// Host in this process, if it serves the session.
@@ -51,8 +51,8 @@ pub(super) enum NextStep {
 }
 
 impl ChatSession {
-    pub(super) fn new(open: &OpenSession, screen: Screen, save: Option<PathBuf>) -> Self {
-        let mut conversation = Conversation::new(screen.with_markdown());
+    pub(super) fn new(open: &OpenSession, screen: SessionScreen, save: Option<PathBuf>) -> Self {
+        let mut conversation = ConversationView::new(screen.with_markdown());
         if LinePrompt::edits() {
             conversation.asker = conversation.asker.keeping_early();
         }
@@ -70,7 +70,7 @@ impl ChatSession {
     pub(super) async fn run(
         &mut self,
         session: &mut SessionBackend,
-        interrupts: &mut Interrupts,
+        interrupts: &mut InterruptSignals,
     ) -> CommandResult {
         let mut prompt = LinePrompt::new().context("failed to set up the line editor")?;
         self.conversation.transcript = Some(ExportTranscript::new(&self.name_of(session)));
@@ -98,7 +98,7 @@ impl ChatSession {
     async fn catch_up(
         &mut self,
         session: &mut SessionBackend,
-        interrupts: &mut Interrupts,
+        interrupts: &mut InterruptSignals,
     ) -> Result<Option<u8>, CliError> {
         while session.is_behind() && session.running().is_none() {
             let event = tokio::select! {
@@ -123,7 +123,7 @@ impl ChatSession {
         &mut self,
         prompt: &mut LinePrompt,
         session: &mut SessionBackend,
-        interrupts: &mut Interrupts,
+        interrupts: &mut InterruptSignals,
     ) -> Result<NextStep, CliError> {
         prompt.complete(
             live::commands(&self.conversation.learned)
@@ -140,8 +140,8 @@ impl ChatSession {
                 interrupt = interrupts.next() => {
                     shown.hide();
                     return Ok(match interrupt {
-                        Interrupt::Key => self.hint_at_end(),
-                        Interrupt::Terminate => self.leave_by(interrupt),
+                        InterruptSignal::Key => self.hint_at_end(),
+                        InterruptSignal::Terminate => self.leave_by(interrupt),
                     });
                 }
                 event = session.next() => {
@@ -170,7 +170,7 @@ impl ChatSession {
         NextStep::Talk
     }
 
-    fn leave_by(&mut self, interrupt: Interrupt) -> NextStep {
+    fn leave_by(&mut self, interrupt: InterruptSignal) -> NextStep {
         self.conversation.screen.disturbed();
         NextStep::Leave(interrupt.exit_code())
     }
@@ -219,7 +219,7 @@ impl ChatSession {
         &mut self,
         text: &str,
         session: &mut SessionBackend,
-        interrupts: &mut Interrupts,
+        interrupts: &mut InterruptSignals,
     ) -> Result<NextStep, CliError> {
         let screen = &mut self.conversation.screen;
         match SlashCommand::parse(text) {
@@ -281,7 +281,7 @@ impl ChatSession {
         &mut self,
         text: &str,
         session: &mut SessionBackend,
-        interrupts: &mut Interrupts,
+        interrupts: &mut InterruptSignals,
     ) -> Result<NextStep, CliError> {
         let no = match session.send(text).await {
             Ok(no) => no,
@@ -311,13 +311,13 @@ impl ChatSession {
         &mut self,
         no: TurnNo,
         session: &mut SessionBackend,
-        interrupts: &mut Interrupts,
+        interrupts: &mut InterruptSignals,
     ) -> Result<NextStep, CliError> {
         let outcome = self.conversation.turn(session, no, interrupts).await?;
         session.check_host()?;
         // The end of a refused session may arrive only after the next prompt.
         let mut is_refused = false;
-        if let (Outcome::Ended(end), Some(agent)) = (&outcome, &self.agent)
+        if let (TurnOutcome::Ended(end), Some(agent)) = (&outcome, &self.agent)
             && let Some(next) = next_after(end, agent, &self.start)
         {
             self.conversation.screen.remark(&next);
@@ -325,17 +325,17 @@ impl ChatSession {
         }
         self.report_noise();
         let closed = match &outcome {
-            Outcome::Ended(_) => self.conversation.catch_up(session).await?,
+            TurnOutcome::Ended(_) => self.conversation.catch_up(session).await?,
             _ => None,
         };
         self.conversation.screen.space();
         Ok(match outcome {
-            Outcome::Ended(_) if is_refused => NextStep::Leave(exit::USAGE),
-            Outcome::Ended(_) => {
+            TurnOutcome::Ended(_) if is_refused => NextStep::Leave(exit::USAGE),
+            TurnOutcome::Ended(_) => {
                 closed.map_or(NextStep::Talk, |end| NextStep::Leave(self.code_of(&end)))
             }
-            Outcome::Closed(_, end) => NextStep::Leave(self.code_of(&end)),
-            Outcome::Leave(interrupt) => NextStep::Leave(interrupt.exit_code()),
+            TurnOutcome::Closed(_, end) => NextStep::Leave(self.code_of(&end)),
+            TurnOutcome::Leave(interrupt) => NextStep::Leave(interrupt.exit_code()),
         })
     }
 
@@ -384,10 +384,10 @@ impl ChatSession {
 }
 
 /// Waits for the next signal to end. Ctrl-C at the prompt belongs to the line editor.
-async fn terminated(interrupts: &mut Interrupts) -> Interrupt {
+async fn terminated(interrupts: &mut InterruptSignals) -> InterruptSignal {
     loop {
         let interrupt = interrupts.next().await;
-        if interrupt == Interrupt::Terminate {
+        if interrupt == InterruptSignal::Terminate {
             return interrupt;
         }
     }

@@ -11,7 +11,7 @@ use super::write;
 use crate::{
     command::{installed_agents, print_line},
     error::{CliError, CommandResult},
-    overrides::{Assignment, assign, assignment},
+    overrides::{KeyAssignment, assign, assignment},
     target,
 };
 
@@ -55,7 +55,7 @@ pub(super) struct AddArgs {
 
     /// Key of the entry or of its profile's object; may be repeated
     #[arg(short = 'c', value_name = "KEY=VALUE", value_parser = assignment)]
-    set: Vec<Assignment>,
+    set: Vec<KeyAssignment>,
 }
 
 impl InitArgs {

@@ -7,7 +7,7 @@ use trunkline_host::{config::Profile, policy::Pattern};
 
 use super::manifest::{ManifestAdapter, ManifestPersona, ManifestSandbox, WaveManifest};
 use super::yaml;
-use crate::advice::{self, Wrapped};
+use crate::advice::{self, WrappedAgent};
 
 /// Names of profiles in manifests, besides the names of profiles and programs.
 const ALIASES: [(&str, &str); 5] = [
@@ -254,7 +254,7 @@ fn sandbox_of(sandbox: &ManifestSandbox, notes: &mut Vec<String>) -> Option<Valu
 }
 
 /// Finds a wrapped agent by the name of its adapter or program.
-fn find_wrapped(name: &str) -> Option<&'static Wrapped> {
+fn find_wrapped(name: &str) -> Option<&'static WrappedAgent> {
     let is_it = |known: &str| known.eq_ignore_ascii_case(name);
     let alias = ALIASES.iter().find(|(alias, _)| is_it(alias));
     advice::ALL.iter().find(|wrapped| {

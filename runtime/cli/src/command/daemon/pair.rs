@@ -15,7 +15,7 @@ use trunkline_client::Method;
 
 use crate::{
     command::print_line,
-    daemon::Folder,
+    daemon::DaemonFolder,
     error::{CliError, CommandResult},
     exit,
 };
@@ -29,7 +29,7 @@ const QR_STYLE: Style = Style::new()
     .bg_color(Some(Color::Ansi(AnsiColor::BrightWhite)));
 
 /// Shows a code and confirms the browser that sends it.
-pub(super) async fn pair(folder: &Folder) -> CommandResult {
+pub(super) async fn pair(folder: &DaemonFolder) -> CommandResult {
     if !io::stdin().is_terminal() {
         return Err(CliError::usage(anyhow!(
             "--pair asks for a confirmation, and the input is not a terminal"

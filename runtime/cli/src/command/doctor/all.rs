@@ -13,7 +13,7 @@ use trunkline_host::process::ChildSpec;
 use super::program::ProgramSearch;
 use super::report::{DoctorCheck, Level, shown};
 use super::{adapter, installed};
-use crate::advice::{self, Wrapped};
+use crate::advice::{self, WrappedAgent};
 use crate::command::table;
 use crate::error::CliError;
 use crate::target;
@@ -83,7 +83,7 @@ pub(super) async fn look(
 }
 
 async fn one(
-    wrapped: &'static Wrapped,
+    wrapped: &'static WrappedAgent,
     agent: &AgentConfig,
     spec: Option<ChildSpec>,
     within: Duration,
@@ -113,7 +113,7 @@ async fn one(
 
 impl InstalledAgent {
     /// Stores the results of the adapter's own checks.
-    fn ask(&mut self, wrapped: &Wrapped, checks: &[DoctorCheck]) {
+    fn ask(&mut self, wrapped: &WrappedAgent, checks: &[DoctorCheck]) {
         let find = |ends: &[&str], most: Level| {
             let found = checks.iter().find(|check| {
                 let word = check.code.rsplit(['.', ':']).next().unwrap_or_default();

@@ -14,7 +14,7 @@ use super::program::{self, ProgramSearch};
 use crate::advice;
 use crate::error::CliError;
 use crate::overrides::knows;
-use crate::target::Chosen;
+use crate::target::ChosenHost;
 
 /// Finds the program. Returns `None` if that is unknown from outside: the adapter wraps none, or a
 /// sandbox has files of its own.
@@ -75,7 +75,7 @@ pub(crate) fn locate(
 ///
 /// # Errors
 /// The program is missing; with the command that installs it.
-pub(crate) fn must_be_here(chosen: &Chosen) -> Result<(), CliError> {
+pub(crate) fn must_be_here(chosen: &ChosenHost) -> Result<(), CliError> {
     let agent = &chosen.agent;
     let Some(Ok(spec)) = chosen.host.child_spec(&agent.id) else {
         return Ok(());

@@ -16,7 +16,7 @@ use crate::{
     error::{CliError, CommandResult},
     exit, journal, listing,
     session_backend::refusal_text,
-    target::Target,
+    target::AgentTarget,
     terminal::one_line,
 };
 
@@ -97,7 +97,7 @@ impl From<SessionFilter> for SessionsList {
 /// Lists the conversations that an agent itself stores.
 async fn list_native(
     reader: &JournalReader,
-    target: &Target,
+    target: &AgentTarget,
     config: Option<&Path>,
     filter: SessionFilter,
 ) -> CommandResult {
@@ -140,7 +140,7 @@ pub(super) async fn list(
     filter: SessionFilter,
 ) -> CommandResult {
     if filter.native {
-        let mut target = Target::of_adapter(None);
+        let mut target = AgentTarget::of_adapter(None);
         target.agent.clone_from(&filter.agent);
         return list_native(reader, &target, config, filter).await;
     }

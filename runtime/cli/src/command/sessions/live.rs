@@ -11,15 +11,15 @@ use trunkline_sessions::EntryPrinter;
 use super::{HistoryFormat, JournalReader, not_removed, parse_id};
 use crate::{
     command::{cluster, print_json},
-    conversation::Conversation,
-    daemon::Folder,
+    conversation::ConversationView,
+    daemon::DaemonFolder,
     error::{CliError, CommandResult},
     exit,
-    interrupt::Interrupts,
+    interrupt::InterruptSignals,
     journal,
     jsonl::EventWriter,
     listing,
-    screen::{Detail, Screen},
+    screen::{OutputDetail, SessionScreen},
     session_backend::{AttachMode, SessionBackend, host_ended, refusal_text, refused},
     terminal::shown,
 };
@@ -29,7 +29,7 @@ pub(super) async fn observe(reader: &JournalReader, id: &str) -> CommandResult {
     let Some(client) = journal::connect(&reader.folder).await? else {
         return print_stored(reader, id, 1, HistoryFormat::Text);
     };
-    let mut interrupts = Interrupts::watch()?;
+    let mut interrupts = InterruptSignals::watch()?;
     let mode = AttachMode::Observe { after: 0 };
     let mut session = SessionBackend::attach(client, &parse_id(id)?, mode).await?;
     let mut conversation = conversation(false);
@@ -73,7 +73,7 @@ pub(super) async fn history(
     let Some(client) = journal::connect(&reader.folder).await? else {
         return print_stored(reader, id, from, format);
     };
-    let mut interrupts = Interrupts::watch()?;
+    let mut interrupts = InterruptSignals::watch()?;
     let after = from.max(1) - 1;
     let mode = AttachMode::Observe { after };
     let mut session = SessionBackend::attach(client, &parse_id(id)?, mode).await?;
@@ -133,13 +133,13 @@ pub(super) async fn remove(reader: &JournalReader, ids: &[String]) -> CommandRes
 }
 
 /// Returns the daemon that has the journal.
-fn find_daemon(reader: &JournalReader) -> Option<Folder> {
-    Folder::of_journal(&reader.folder).filter(|daemon| !daemon.is_down())
+fn find_daemon(reader: &JournalReader) -> Option<DaemonFolder> {
+    DaemonFolder::of_journal(&reader.folder).filter(|daemon| !daemon.is_down())
 }
 
 /// Moves a session whose files no running host has to another host. A session that is served stays.
 pub(super) async fn relocate(folder: &Path, id: &SessionId) -> Result<(), CliError> {
-    let Some(daemon) = Folder::of_journal(folder) else {
+    let Some(daemon) = DaemonFolder::of_journal(folder) else {
         return Err(CliError::usage(anyhow!(
             "the journal {} is not a daemon's",
             folder.display()
@@ -223,8 +223,9 @@ pub(super) async fn stop(folder: &Path, id: &SessionId) -> CommandResult {
 }
 
 /// Creates a conversation on stdout and stderr, without a prompt.
-pub(super) fn conversation(is_json: bool) -> Conversation {
-    let mut conversation = Conversation::new(Screen::new(Detail::Calm).with_markdown());
+pub(super) fn conversation(is_json: bool) -> ConversationView {
+    let mut conversation =
+        ConversationView::new(SessionScreen::new(OutputDetail::Calm).with_markdown());
     conversation.lines = is_json.then(EventWriter::to_stdout);
     conversation
 }

@@ -23,7 +23,7 @@ use rustix::termios::tcgetwinsize;
 use tokio::sync::mpsc;
 
 use super::keys::TerminalKey;
-use crate::terminal::{Keys, Settings};
+use crate::terminal::{KeyReader, TerminalSettings};
 
 /// Alternate screen, hidden cursor, no line wrapping.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
@@ -39,7 +39,7 @@ static IS_SHOWN: AtomicBool = AtomicBool::new(false);
 pub(super) struct AlternateScreen {
     pub(super) terminal: Terminal<TerminalBackend>,
     keys: mpsc::Receiver<TerminalKey>,
-    _settings: Settings,
+    _settings: TerminalSettings,
 }
 
 impl AlternateScreen {
@@ -53,7 +53,7 @@ impl AlternateScreen {
     /// # Errors
     /// This program is not in the foreground of a terminal.
     pub(super) fn enter() -> io::Result<Self> {
-        let (_settings, mut reader) = Keys::of_stdin().ok_or_else(|| {
+        let (_settings, mut reader) = KeyReader::of_stdin().ok_or_else(|| {
             io::Error::other("this program is not in the foreground of a terminal")
         })?;
         leave_before_panics();

@@ -93,7 +93,7 @@ mod joined {
     use trunkline_sessions::Sessions;
 
     use super::ClusterArgs;
-    use crate::{error::CliError, journal, reload::Reload};
+    use crate::{error::CliError, journal, reload::ConfigReload};
 
     /// Membership of this daemon in a cluster.
     #[derive(Debug)]
@@ -116,7 +116,7 @@ mod joined {
         pub(in super::super) async fn join(
             cluster: &ClusterArgs,
             host: &Host,
-            reload: &Reload,
+            reload: &ConfigReload,
             deadline: Deadline,
             state: &Path,
         ) -> Result<Self, CliError> {
@@ -249,7 +249,7 @@ mod absent {
     use trunkline_sessions::Sessions;
 
     use super::ClusterArgs;
-    use crate::{error::CliError, reload::Reload};
+    use crate::{error::CliError, reload::ConfigReload};
 
     /// Uninhabited, because this program was built without clusters.
     #[derive(Debug)]
@@ -259,7 +259,7 @@ mod absent {
         pub(in super::super) async fn join(
             cluster: &ClusterArgs,
             _: &Host,
-            _: &Reload,
+            _: &ConfigReload,
             _: Deadline,
             _: &Path,
         ) -> Result<Self, CliError> {

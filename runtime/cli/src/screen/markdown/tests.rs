@@ -2,7 +2,7 @@ use super::*;
 
 /// What is shown, without its colours, after each piece and at the end.
 fn pieces(pieces: &[&str]) -> Vec<String> {
-    let mut markdown = Markdown::default();
+    let mut markdown = MarkdownRenderer::default();
     let mut shown: Vec<_> = pieces.iter().map(|piece| markdown.push(piece)).collect();
     shown.push(markdown.finish());
     shown
@@ -28,7 +28,7 @@ fn however_it_is_cut_the_same_is_shown() {
     let text = "# Title\n\nA *b* `c`.\n\n- one\n- two\n\n  more\n\n1. x\n2. y\n\n```rust\nfn a() {}\n\n# no title\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> said\n> so\n\n[here](http://x)\n";
     let expected = whole(text);
     for size in 1..20 {
-        let mut markdown = Markdown::default();
+        let mut markdown = MarkdownRenderer::default();
         let chars: Vec<char> = text.chars().collect();
         let mut shown = String::new();
         for piece in chars.chunks(size) {
@@ -66,7 +66,7 @@ fn a_line_of_code_is_shown_when_it_comes() {
 
 #[test]
 fn a_block_without_an_end_is_not_kept() {
-    let mut markdown = Markdown::default();
+    let mut markdown = MarkdownRenderer::default();
     let mut shown = 0;
     for _ in 0..1000 {
         shown += markdown.push(&"x".repeat(1000)).len();
