@@ -121,14 +121,8 @@ fn parse_answer(field: &QuestionField, text: &str) -> Result<Value, String> {
             _ => Err("answer with Yes or No".to_owned()),
         },
         Some(FieldKind::Number) => {
-            let number = said
-                .parse::<f64>()
-                .ok()
-                .and_then(serde_json::Number::from_f64);
-            let whole = said.parse::<i64>().ok().map(Value::from);
-            whole
-                .or_else(|| number.map(Value::Number))
-                .ok_or_else(|| "answer with a number".to_owned())
+            let number = said.parse().map(Value::Number);
+            number.map_err(|_| "answer with a number".to_owned())
         }
         Some(FieldKind::Choice) => {
             choice(said).ok_or_else(|| "answer with one of the choices".to_owned())

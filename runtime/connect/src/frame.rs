@@ -1,9 +1,9 @@
 //! The frames of a hub's WebSocket: one JSON object each, with a `type` and a `payload`.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 /// The longest id of the hub, in bytes. Its own are UUIDs.
 const MAX_ID_BYTES: usize = 128;
@@ -128,13 +128,9 @@ pub(crate) struct ConfigUpdate {
 /// Settings of an agent by an administrator. An empty member changes nothing.
 #[derive(Default, Deserialize)]
 pub(crate) struct SecuritySettings {
-    pub(crate) allowed_paths: Option<Vec<String>>,
-    pub(crate) denied_paths: Option<Vec<String>>,
-    pub(crate) allowed_tools: Option<Vec<String>>,
     pub(crate) disallowed_tools: Option<Vec<String>>,
-    pub(crate) env_whitelist: Option<Vec<String>>,
-    pub(crate) permission_mode: Option<String>,
-    pub(crate) cwd: Option<String>,
+    #[serde(flatten)]
+    pub(crate) others: BTreeMap<String, Value>,
 }
 
 #[derive(Default, Deserialize)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use crate::frame::{AgentLimits, ConfigUpdate, SecuritySettings};
 
 /// The settings of one agent.
@@ -18,6 +20,16 @@ pub(crate) struct AgentSettings {
     pub(crate) max_output: Option<u64>,
 }
 
+/// Members that only the runtime's own configuration sets, because they could allow more.
+const RUNTIME_KEYS: [&str; 6] = [
+    "allowed_paths",
+    "denied_paths",
+    "allowed_tools",
+    "env_whitelist",
+    "permission_mode",
+    "cwd",
+];
+
 /// Denied tools of an agent.
 const MAX_DENIED_TOOLS: usize = 256;
 
@@ -32,18 +44,11 @@ impl AgentSettings {
         let no_limits = AgentLimits::default();
         let security = update.security.as_ref().unwrap_or(&no_security);
         let limits = update.limits.as_ref().unwrap_or(&no_limits);
-        let has_items = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|it| !it.is_empty());
-        let has_text = |text: &Option<String>| text.as_ref().is_some_and(|it| !it.is_empty());
-        let refused = [
-            ("allowed_paths", has_items(&security.allowed_paths)),
-            ("denied_paths", has_items(&security.denied_paths)),
-            ("allowed_tools", has_items(&security.allowed_tools)),
-            ("env_whitelist", has_items(&security.env_whitelist)),
-            ("permission_mode", has_text(&security.permission_mode)),
-            ("cwd", has_text(&security.cwd)),
-        ];
-        let refused = refused.iter().filter(|(_, is_set)| *is_set);
-        let refused: Vec<_> = refused.map(|(name, _)| *name).collect();
+        let is_set = |key: &&str| {
+            let value = security.others.get(*key);
+            value.is_some_and(|value| ![Value::Null, json!(""), json!([])].contains(value))
+        };
+        let refused: Vec<_> = RUNTIME_KEYS.into_iter().filter(is_set).collect();
         if !refused.is_empty() {
             return Err(format!(
                 "the runtime's own configuration sets {}",

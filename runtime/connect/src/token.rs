@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 const MAX_BYTES: u64 = 8192;
 
 /// The file of a runtime's token, which others may not read.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct TokenFile {
     path: PathBuf,
 }
@@ -49,12 +49,6 @@ pub enum TokenError {
     /// The file holds no token.
     #[error("the token file {path} holds no token on one line", path = .0.display())]
     Empty(PathBuf),
-}
-
-impl fmt::Debug for TokenFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TokenFile").field(&self.path).finish()
-    }
 }
 
 impl fmt::Debug for RuntimeToken {
