@@ -7,6 +7,7 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::anyhow;
@@ -14,7 +15,7 @@ use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use trunkline_client::{Method, StatusCode, send_request};
+use trunkline_client::{ClientError, HttpClient, Method, ReconnectPolicy, StatusCode, UnixSocket};
 use trunkline_host::{config::state_dir, redact};
 
 use crate::{
@@ -160,7 +161,8 @@ impl DaemonFolder {
     /// # Errors
     /// No daemon is running, or it refused the request.
     pub(crate) async fn ask(&self, method: Method, path: &str) -> Result<Value, CliError> {
-        accepted(self.answer(method, path, Vec::new()).await?)
+        let answered = self.http().request(method, path, None).await;
+        answered.map_err(|error| self.failure(error))
     }
 
     /// Sends a request with a body. Returns the answer.
@@ -173,10 +175,8 @@ impl DaemonFolder {
         path: &str,
         body: &Value,
     ) -> Result<Value, CliError> {
-        accepted(
-            self.answer(method, path, body.to_string().into_bytes())
-                .await?,
-        )
+        let answered = self.http().request(method, path, Some(body)).await;
+        answered.map_err(|error| self.failure(error))
     }
 
     /// Closes a session and removes it from the journal. Succeeds if the session does not exist.
@@ -185,10 +185,8 @@ impl DaemonFolder {
     /// As for [`DaemonFolder::ask`].
     pub(crate) async fn remove(&self, session: &str) -> Result<(), CliError> {
         let path = format!("{}?remove=true", session_path(session));
-        match self.answer(Method::DELETE, &path, Vec::new()).await? {
-            (StatusCode::NOT_FOUND, _) => Ok(()),
-            answer => accepted(answer).map(drop),
-        }
+        let removed = self.http().request(Method::DELETE, &path, None).await;
+        self.unless(StatusCode::NOT_FOUND, removed).map(drop)
     }
 
     /// Stores a file with a session until the session is removed.
@@ -197,11 +195,11 @@ impl DaemonFolder {
     /// As for [`DaemonFolder::ask`].
     pub(crate) async fn keep_file(&self, session: &str, bytes: Vec<u8>) -> Result<(), CliError> {
         let path = format!("{}/files?keep=true", session_path(session));
-        accepted(self.answer(Method::PUT, &path, bytes).await?).map(drop)
+        let kept = self.http().request_bytes(Method::PUT, &path, bytes).await;
+        kept.map(drop).map_err(|error| self.failure(error))
     }
 
-    /// Reads a file that is stored with a session, of at most 4 MiB. `None` if the session has no
-    /// such file.
+    /// Reads a file that is stored with a session. `None` if the session has no such file.
     ///
     /// # Errors
     /// As for [`DaemonFolder::ask`].
@@ -211,14 +209,8 @@ impl DaemonFolder {
         sha256: &str,
     ) -> Result<Option<Vec<u8>>, CliError> {
         let path = format!("{}/files/{sha256}", session_path(session));
-        match self.answer_bytes(Method::GET, &path, Vec::new()).await? {
-            (StatusCode::NOT_FOUND, _) => Ok(None),
-            (StatusCode::OK, bytes) => Ok(Some(bytes)),
-            (status, bytes) => {
-                let problem = serde_json::from_slice(&bytes).unwrap_or_default();
-                accepted((status, problem)).map(|_| None)
-            }
-        }
+        let read = self.http().request_bytes(Method::GET, &path, "").await;
+        self.unless(StatusCode::NOT_FOUND, read)
     }
 
     /// Lets another host take over a session whose files no host has. Returns the id of that host,
@@ -228,38 +220,41 @@ impl DaemonFolder {
     /// As for [`DaemonFolder::ask`].
     pub(crate) async fn relocate(&self, session: &str) -> Result<Option<String>, CliError> {
         let path = format!("{}/relocate", session_path(session));
-        match self.answer(Method::POST, &path, Vec::new()).await? {
-            (StatusCode::CONFLICT, _) => Ok(None),
-            answer => Ok(accepted(answer)?["host"].as_str().map(str::to_owned)),
+        let relocated = self.http().request(Method::POST, &path, None).await;
+        let relocated = self.unless(StatusCode::CONFLICT, relocated)?;
+        Ok(relocated.and_then(|host| host["host"].as_str().map(str::to_owned)))
+    }
+
+    /// Returns HTTP of the daemon. A failure is reported at once.
+    fn http(&self) -> HttpClient {
+        let policy = ReconnectPolicy::default().give_up_after(Duration::ZERO);
+        HttpClient::from(UnixSocket::new(self.socket())).with_policy(policy)
+    }
+
+    /// Returns `None` for an answer of this status.
+    fn unless<T>(
+        &self,
+        expected: StatusCode,
+        answered: Result<T, ClientError>,
+    ) -> Result<Option<T>, CliError> {
+        match answered {
+            Ok(answer) => Ok(Some(answer)),
+            Err(ClientError::HttpRefused { status, .. }) if expected == status => Ok(None),
+            Err(error) => Err(self.failure(error)),
         }
     }
 
-    /// Returns the answer, including refusals.
-    async fn answer(
-        &self,
-        method: Method,
-        path: &str,
-        body: Vec<u8>,
-    ) -> Result<(StatusCode, Value), CliError> {
-        let (status, body) = self.answer_bytes(method, path, body).await?;
-        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
-    }
-
-    async fn answer_bytes(
-        &self,
-        method: Method,
-        path: &str,
-        body: Vec<u8>,
-    ) -> Result<(StatusCode, Vec<u8>), CliError> {
-        let answered = send_request(&self.socket(), method, path, body).await;
-        let (status, body) = answered.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => self.none(),
-            _ => CliError::failed(anyhow!(error).context(format!(
+    fn failure(&self, error: ClientError) -> CliError {
+        match error {
+            ClientError::Unreachable(error) if !error.is_permanent() => self.none(),
+            ClientError::HttpRefused { message, .. } => {
+                CliError::failed(anyhow!("{}", redact::text(&message)))
+            }
+            error => CliError::failed(anyhow!(error).context(format!(
                 "failed to send a request to the daemon in {}",
                 self.0.display()
             ))),
-        })?;
-        Ok((status, body.into()))
+        }
     }
 
     /// Returns true if no process listens on the daemon's socket.
@@ -281,16 +276,6 @@ pub(crate) fn hex_digest(text: &str, bytes: usize) -> String {
     let digest = hmac_sha256::Hash::hash(text.as_bytes());
     let bytes = digest.iter().take(bytes);
     bytes.map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn accepted((status, body): (StatusCode, Value)) -> Result<Value, CliError> {
-    if status.is_success() {
-        return Ok(body);
-    }
-    let detail = body["detail"]
-        .as_str()
-        .unwrap_or("the daemon refused the request");
-    Err(CliError::failed(anyhow!("{}", redact::text(detail))))
 }
 
 /// Returns the folder of the daemon that commands use.

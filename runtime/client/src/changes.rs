@@ -156,10 +156,7 @@ impl ChangeReader {
             if !self.position.is_empty() {
                 path = format!("{path}?after={}", crate::http::encode(&self.position));
             }
-            let request = HttpRequest {
-                accept: "text/event-stream",
-                ..HttpRequest::new(Method::GET, path)
-            };
+            let request = HttpRequest::new(Method::GET, path);
             let error = match self.http.open(&request).await {
                 Ok((response, _connection)) => {
                     let connected_at = Instant::now();

@@ -5,7 +5,6 @@ use std::{
     fmt,
     future::poll_fn,
     io,
-    path::{Path, PathBuf},
     pin::Pin,
     sync::{
         Arc,
@@ -34,13 +33,13 @@ use tokio::{
 use trunkline_protocol::{InputResult, MessageId, SessionId, Sha256, TurnId};
 use uuid::Uuid;
 
+#[cfg(unix)]
+use crate::UnixSocket;
 use crate::{
     ClientError, ConnectError, MAX_FILE_BYTES, ReconnectBackoff, ReconnectPolicy, SessionChanges,
     WebSocket,
     transport::{ByteStream, DaemonAddresses},
 };
-#[cfg(unix)]
-use crate::{UnixSocket, connect_unix};
 
 /// Timeout for a response, and for each part of its body.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -95,30 +94,9 @@ where
     Ok((response.map_err(io::Error::other)?, driver))
 }
 
-/// Sends a request once to the daemon that listens on a socket. `body` is JSON and may be empty.
-/// Returns the status and the body of the response, which has at most [`MAX_RESPONSE_BYTES`].
-///
-/// # Errors
-/// No daemon listens on the socket, or it does not respond within 30 s.
-///
-/// # Panics
-/// Outside a tokio runtime with I/O and time.
-#[cfg(unix)]
-pub async fn send_request(
-    socket: &Path,
-    method: Method,
-    path: &str,
-    body: Vec<u8>,
-) -> io::Result<(StatusCode, Bytes)> {
-    let response = async {
-        let stream = connect_unix(socket).await?;
-        send_request_over(stream, SOCKET_HOST, method, path, body).await
-    };
-    timeout(RESPONSE_TIMEOUT, response).await?
-}
-
-/// Sends a request over an open connection to a host of this name, without a timeout. As
-/// [`send_request`].
+/// Sends a request over an open connection to a server of this name, without a timeout. `body` is
+/// JSON and may be empty. Returns the status and the body of the response, which has at most
+/// [`MAX_RESPONSE_BYTES`].
 ///
 /// # Errors
 /// The connection breaks, or the response is invalid or too long.
@@ -211,18 +189,16 @@ pub struct HttpClient {
 enum HttpTarget {
     /// The socket, and whether its host speaks HTTP, once that is known.
     #[cfg(unix)]
-    Socket(PathBuf, Arc<OnceCell<bool>>),
+    Socket(UnixSocket, Arc<OnceCell<bool>>),
     Network(DaemonAddresses),
 }
 
 /// A request and all that its repetitions have in common.
 pub(crate) struct HttpRequest {
-    pub(crate) method: Method,
-    pub(crate) path: String,
-    pub(crate) accept: &'static str,
-    pub(crate) content_type: &'static str,
-    pub(crate) body: Bytes,
-    pub(crate) key: Option<String>,
+    method: Method,
+    path: String,
+    body: Bytes,
+    key: Option<String>,
 }
 
 impl HttpRequest {
@@ -231,8 +207,6 @@ impl HttpRequest {
             key: (method == Method::POST).then(|| Uuid::new_v4().simple().to_string()),
             method,
             path: path.into(),
-            accept: "application/json",
-            content_type: "application/json",
             body: Bytes::new(),
         }
     }
@@ -323,6 +297,28 @@ impl HttpClient {
         self.ask(&request).await
     }
 
+    /// Sends a request whose answer is a file, of at most [`MAX_FILE_BYTES`]. A PUT has a file as
+    /// its body, and other requests JSON, or nothing.
+    ///
+    /// # Errors
+    /// As [`HttpClient::request`].
+    ///
+    /// # Cancel safety
+    /// Cancelling may or may not have the effect of the request.
+    pub async fn request_bytes(
+        &self,
+        method: Method,
+        path: &str,
+        body: impl Into<Bytes>,
+    ) -> Result<Vec<u8>, ClientError> {
+        let request = HttpRequest {
+            body: body.into(),
+            ..HttpRequest::new(method, path)
+        };
+        self.send(&request, MAX_FILE_BYTES as usize, "MAX_FILE_BYTES")
+            .await
+    }
+
     async fn ask<T: DeserializeOwned>(&self, request: &HttpRequest) -> Result<T, ClientError> {
         let answer = self.send(request, MAX_RESPONSE_BYTES, "MAX_RESPONSE_BYTES");
         let answer = answer.await?;
@@ -390,7 +386,6 @@ impl HttpClient {
         let sha256 = Sha256::of(&body);
         let path = format!("{}/files?name={}", session_path(session), encode(name));
         let request = HttpRequest {
-            content_type: "application/octet-stream",
             body,
             ..HttpRequest::new(Method::PUT, path)
         };
@@ -415,12 +410,7 @@ impl HttpClient {
         sha256: &Sha256,
     ) -> Result<Vec<u8>, ClientError> {
         let path = format!("{}/files/{sha256}", session_path(session));
-        let request = HttpRequest {
-            accept: "application/octet-stream",
-            ..HttpRequest::new(Method::GET, path)
-        };
-        let contents = self.send(&request, MAX_FILE_BYTES as usize, "MAX_FILE_BYTES");
-        let contents = contents.await?;
+        let contents = self.request_bytes(Method::GET, &path, "").await?;
         if Sha256::of(&contents) != *sha256 {
             let problem = "its contents are not the announced ones";
             return Err(file_error(&sha256.to_string(), &problem));
@@ -530,25 +520,20 @@ impl HttpClient {
         &self,
         request: &HttpRequest,
     ) -> Result<(Response<Incoming>, JoinSet<()>), ClientError> {
+        let content_type = match request.method {
+            Method::PUT => "application/octet-stream",
+            _ => "application/json",
+        };
         let mut head = Request::builder()
             .method(&request.method)
-            .header(header::ACCEPT, request.accept);
-        if !request.body.is_empty() {
-            head = head.header(header::CONTENT_TYPE, request.content_type);
-        }
+            .header(header::CONTENT_TYPE, content_type);
         if let Some(key) = &request.key {
             head = head.header("idempotency-key", key);
         }
         let (stream, head): (Box<dyn ByteStream>, _) = match &self.target {
             #[cfg(unix)]
-            HttpTarget::Socket(path, has_http) => {
-                let connect = async || {
-                    let message = |error| format!("the socket {}: {error}", path.display());
-                    let connected = connect_unix(path).await;
-                    connected.map_err(|error| {
-                        ClientError::Unreachable(ConnectError::transient(message(error)))
-                    })
-                };
+            HttpTarget::Socket(socket, has_http) => {
+                let connect = async || socket.open().await.map_err(ClientError::Unreachable);
                 let probed = has_http.get_or_try_init(async || {
                     let answer = speaks_http(connect().await?).await;
                     answer.map_err(|error| lost(&error))
@@ -624,7 +609,7 @@ impl From<WebSocket> for HttpClient {
 impl From<UnixSocket> for HttpClient {
     /// HTTP over the same socket.
     fn from(socket: UnixSocket) -> Self {
-        Self::new(HttpTarget::Socket(socket.into_path(), Arc::default()))
+        Self::new(HttpTarget::Socket(socket, Arc::default()))
     }
 }
 

@@ -87,8 +87,6 @@ pub use error::{ClientError, ConnectError};
 pub use event::{
     Event, EventBody, Events, PAUSE_SESSION_BYTES, RESUME_SESSION_BYTES, STOP_READING_BYTES,
 };
-#[cfg(all(feature = "websocket", unix))]
-pub use http::send_request;
 #[cfg(feature = "websocket")]
 pub use http::{
     HttpClient, MAX_RESPONSE_BYTES, SearchHit, SearchPage, SearchQuery, exchange, send_request_over,

@@ -260,24 +260,21 @@ impl UnixSocket {
         Self { path: path.into() }
     }
 
-    #[cfg(feature = "websocket")]
-    pub(crate) fn into_path(self) -> PathBuf {
-        self.path
+    pub(crate) async fn open(&self) -> Result<UnixStream, ConnectError> {
+        connect_unix(&self.path).await.map_err(|error| {
+            let message = format!("the socket {}: {error}", self.path.display());
+            match error.kind() {
+                io::ErrorKind::PermissionDenied => ConnectError::permanent(message),
+                _ => ConnectError::transient(message),
+            }
+        })
     }
 }
 
 #[cfg(unix)]
 impl Connect for UnixSocket {
     async fn connect(&mut self) -> Result<Pipe, ConnectError> {
-        let connected = connect_unix(&self.path).await;
-        let stream = connected.map_err(|error| {
-            let message = format!("the socket {}: {error}", self.path.display());
-            match error.kind() {
-                std::io::ErrorKind::PermissionDenied => ConnectError::permanent(message),
-                _ => ConnectError::transient(message),
-            }
-        })?;
-        let (input, output) = stream.into_split();
+        let (input, output) = self.open().await?.into_split();
         Ok(Pipe::new(input, output))
     }
 
