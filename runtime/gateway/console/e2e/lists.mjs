@@ -64,14 +64,14 @@ export const flows = {
       await page.getByText("The groups have the 100 sessions that were active last.").waitFor();
       await page.locator(".list .groups").evaluate((list) => list.scrollTo(0, list.scrollHeight));
       await drawn(page);
-      assert.deepEqual(await headings(page), ["Pinned 2 sessions", "reviewer", "coder"]);
+      assert.deepEqual(await headings(page), ["Pinned 2 sessions", "coder", "reviewer"]);
       await rows(page, 101);
       for (const count of [201, 250]) {
         await page.getByRole("button", { name: "Load more" }).click();
         await rows(page, count);
       }
       assert.equal(await page.getByRole("button", { name: "Load more" }).count(), 0);
-      assert.deepEqual((await headings(page)).slice(1), ["reviewer 83 sessions", "coder 165 sessions"]);
+      assert.deepEqual((await headings(page)).slice(1), ["coder 165 sessions", "reviewer 83 sessions"]);
       // A filter holds for pinned ones, too; and the key acts on the row that has the focus, which keeps it.
       await page.fill("#search", "session 24");
       await rows(page, 11);
@@ -80,7 +80,7 @@ export const flows = {
       await group("Pinned").waitFor({ state: "detached" });
       await page.waitForFunction(() => document.activeElement.getAttribute("href") === "#/sessions/s-249");
       await page.getByLabel("Groups").selectOption("folder");
-      await page.waitForFunction(() => [...document.querySelectorAll(".list h2")].map((each) => each.textContent).join() === "/srv/books6 sessions,/srv/app5 sessions");
+      await page.waitForFunction(() => [...document.querySelectorAll(".list h2")].map((each) => each.textContent).join() === "/srv/app5 sessions,/srv/books6 sessions");
       // No event has the folder of a new session.
       await page.fill("#search", "");
       it.place.world.open("coder", "A new one", "new").cwd = "/srv/new";

@@ -70,9 +70,13 @@ export interface GroupOptions {
   now: Date;
 }
 
+/** Names by their letters; sessions without one come last. */
+const byName = (a: SessionGroup, b: SessionGroup): number => Number(a.title === "") - Number(b.title === "") || (a.title < b.title ? -1 : 1);
+
 /**
- * Groups sessions that come in the order of their last activity. Within a group the order stays, and groups follow the
- * order of their first session. A later page so adds to the end of a group, or adds a group at the end.
+ * Groups sessions that come in the order of their last activity, which stays within a group. A later page so adds to the
+ * end of each group. Days follow each other; agents and folders have an order of their own, as otherwise each turn
+ * would move whole groups.
  */
 export function groupSessions(sessions: KnownSession[], { by, pinned, isComplete, now }: GroupOptions): SessionGroup[] {
   const isPinned = new Set(pinned.map((session) => session.id));
@@ -87,6 +91,7 @@ export function groupSessions(sessions: KnownSession[], { by, pinned, isComplete
     else groups.set(name, { key: `${by} ${name}`, title: name, sessions: [session], count: undefined });
   }
   const found = [...groups.values()];
+  if (by === "agent" || by === "folder") found.sort(byName);
   for (const [at, group] of found.entries()) {
     if (by === "none") group.title = pinned.length > 0 ? "Other sessions" : "";
     else if (group.title === "") group.title = by === "agent" ? "No agent" : "No folder";
