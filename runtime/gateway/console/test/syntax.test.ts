@@ -5,7 +5,7 @@ import { Fold } from "../src/core/fold.ts";
 import { languageNames } from "../src/core/languages.ts";
 import { markdown } from "../src/core/markdown.ts";
 import type { TextRow } from "../src/core/rows.ts";
-import { LineScanner, MAX_COLOURED, MAX_LINE, SyntaxLines, fenceLanguage, fileLanguage, syntaxLine } from "../src/core/syntax.ts";
+import { LineScanner, MAX_COLOURED, MAX_LINE, MAX_TOKENS, SyntaxLines, fenceLanguage, fileLanguage, syntaxLine } from "../src/core/syntax.ts";
 import type { SyntaxLanguage, SyntaxState, SyntaxToken } from "../src/core/syntax.ts";
 import { seeded } from "./seeded.ts";
 
@@ -124,6 +124,11 @@ test("what is too long stays plain", () => {
   assert.ok(read.length <= MAX_COLOURED && read.length > MAX_COLOURED - 100);
   assert.equal(read + rest, "let a = 1;\n".repeat(100_000));
   assert.equal(linesOf("js", "a".repeat(MAX_COLOURED + 1)).rest.length, MAX_COLOURED + 1);
+  const dense = linesOf("js", "a(\n".repeat(15_000));
+  assert.equal(dense.lines.reduce((sum, line) => sum + line.coloured, 0), MAX_TOKENS);
+  assert.equal(dense.lines.map((line) => line.text).join("\n") + dense.rest, "a(\n".repeat(15_000));
+  const patch = { path: "a.js", patch: `@@ -1 +1 @@\n${`+${"a(".repeat(900)}\n`.repeat(25)}` };
+  assert.ok(diffSyntax(patch, diffView(patch).lines).reduce((sum, line) => sum + (line?.coloured ?? 0), 0) <= MAX_TOKENS + MAX_LINE);
   let state: SyntaxState | undefined;
   for (let at = 0; at < 1000; at += 1) state = syntaxLine(language("js"), "`${`${`${", state).after;
   let depth = 0;

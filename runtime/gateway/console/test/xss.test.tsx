@@ -34,7 +34,7 @@ const ALLOWED: { [element: string]: string[] } = {
 };
 
 const IN_CODE = ["js", "html", "md", "sh", "yaml", "css", "diff", "console"];
-const IN_MATH = ["$a?b$", "$$\n?\n$$", "\\(?\\)", "\\[\\text{?}\\]", "$\\operatorname{?} \\color{?} x$", "$$\\begin{?} a \\end{?}$$", "$$\\left?\\right? \\big? \\href{?}{x} \\class{?}{y} \\sqrt[?]{z}$$"];
+const IN_MATH = ["$a?b$", "$$\n?\n$$", "\\(?\\)", "\\[\\text{?}\\]", "$\\operatorname{?} \\color{?} \\textcolor{?}{x}$", "$$\\begin{?} a \\end{?}$$", "$$\\left?\\right? \\big? \\href{?}{x} \\class{?}{y} \\sqrt[?]{z}$$"];
 
 function drawn(what: ComponentChild): FakeElement {
   const root = fakeDocument.createElement("div");

@@ -1,7 +1,7 @@
 /** The lines of a change: of two texts, or of a unified diff. */
 
 import type { Diff } from "./rows.ts";
-import { MAX_COLOURED, SyntaxLines, fileLanguage, syntaxLine } from "./syntax.ts";
+import { MAX_COLOURED, MAX_TOKENS, SyntaxLines, fileLanguage, syntaxLine } from "./syntax.ts";
 import type { SyntaxLanguage, SyntaxLine, SyntaxState } from "./syntax.ts";
 
 export interface DiffLine {
@@ -147,11 +147,13 @@ function patchSyntax(language: SyntaxLanguage, lines: DiffLine[]): (SyntaxLine |
   let before: SyntaxState | undefined;
   let after: SyntaxState | undefined;
   let length = 0;
+  let tokens = 0;
   return lines.map(({ kind, text }) => {
     length += text.length;
     if (kind === "hunk") before = after = undefined;
-    if (kind === "hunk" || length > MAX_COLOURED) return undefined;
+    if (kind === "hunk" || length > MAX_COLOURED || tokens > MAX_TOKENS) return undefined;
     const line = syntaxLine(language, text, kind === "del" ? before : after);
+    tokens += line.coloured;
     if (kind !== "add") before = line.after;
     if (kind !== "del") after = line.after;
     return line;

@@ -31,6 +31,8 @@ const SPACE = /\s/;
 const PUNCTUATION = /[\p{P}\p{S}]/u;
 const ORDINARY = /[\\`*_~[\]!<&\nhH$]/g;
 const LONGEST_URL = 2000;
+/** Formulas of one paragraph that are drawn. */
+const MAX_FORMULAS = 500;
 /** Characters that all links of a text may look ahead at; what is behind that stays text. */
 const LOOK_AHEAD = 400_000;
 const BARE = /^https?:\/\/[^\s<>"'`\u0000-\u0020]+/i;
@@ -51,6 +53,7 @@ class Scanner {
   private budget = LOOK_AHEAD;
   /** For each end of a formula, the next place that has one, as far as it is known. */
   private ends = new Map<string, number>();
+  private formulas = 0;
 
   constructor(private text: string) {}
 
@@ -120,7 +123,8 @@ class Scanner {
   }
 
   private formula(text: string, display: boolean, end: number): boolean {
-    if (text.trim() === "") return false;
+    if (text.trim() === "" || this.formulas >= MAX_FORMULAS) return false;
+    this.formulas += 1;
     this.push({ t: "math", text: text.trim(), display });
     this.at = end;
     return true;

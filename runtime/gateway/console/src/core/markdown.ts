@@ -28,8 +28,8 @@ export interface Item {
 
 const DEEPEST = 12;
 const MOST_CELLS = 64;
-/** Lines of a formula. */
-const MAX_LINES = 200;
+/** Lines of a formula, which are searched for its end. */
+const MAX_LINES = 64;
 
 const FENCE = /^( {0,3})(`{3,}|~{3,})([^\n]*)$/;
 const FORMULA = /^ {0,3}(\$\$|\\\[)/;
@@ -61,8 +61,6 @@ export function codeAfter(text: string, fence: string, before?: SyntaxState): Sy
 function blocks(lines: string[], depth: number): Block[] {
   const out: Block[] = [];
   let paragraph: string[] = [];
-  // For each end of a formula, the line up to which none was found.
-  const known = new Map<string, number>();
   const flush = (): void => {
     if (paragraph.length > 0) out.push({ t: "p", c: inline(paragraph.map((line) => line.replace(/^[ \t]+/, "")).join("\n")) });
     paragraph = [];
@@ -82,7 +80,7 @@ function blocks(lines: string[], depth: number): Block[] {
     }
     const formula = FORMULA.exec(line);
     if (formula) {
-      const end = formulaLines(lines, at, formula, known, out, flush);
+      const end = formulaLines(lines, at, formula, out, flush);
       if (end > at) {
         at = end;
         continue;
@@ -172,29 +170,27 @@ function code(lines: string[], from: number, fence: RegExpExecArray, out: Block[
 }
 
 /** A formula that begins with a line and ends before a blank one. Returns the line behind it, or `from` if it is none. */
-function formulaLines(lines: string[], from: number, found: RegExpExecArray, known: Map<string, number>, out: Block[], flush: () => void): number {
+function formulaLines(lines: string[], from: number, found: RegExpExecArray, out: Block[], flush: () => void): number {
   const close = found[1] === "$$" ? "$$" : "\\]";
-  const first = (lines[from] ?? "").slice(found[0].length);
-  const ends = first.indexOf(close);
-  let at = ends >= 0 ? from : Math.max(from + 1, known.get(close) ?? 0);
-  if (ends < 0) {
-    while (at < lines.length && at - from < MAX_LINES && (lines[at] ?? "").trim() !== "" && !(lines[at] ?? "").includes(close)) at += 1;
-    known.set(close, at);
-    if (at === lines.length || at - from >= MAX_LINES || (lines[at] ?? "").trim() === "") return from;
+  const parts = [(lines[from] ?? "").slice(found[0].length)];
+  let length = 0;
+  for (let last = parts[0] ?? ""; !last.includes(close); ) {
+    length += last.length;
+    last = lines[from + parts.length] ?? "";
+    if (last.trim() === "" || parts.length >= MAX_LINES || length > MAX_FORMULA) return from;
+    parts.push(last);
   }
-  const last = ends >= 0 ? first : (lines[at] ?? "");
+  const last = parts.pop() ?? "";
   const end = last.indexOf(close);
   const rest = last.slice(end + close.length).trim();
   const isPoint = /^[.,;:]$/.test(rest);
   // Words behind a formula of one line are in its paragraph, and so is it.
-  if (ends >= 0 && rest !== "" && !isPoint) return from;
-  let length = end;
-  for (let each = from; each < at; each += 1) length += (lines[each] ?? "").length;
-  if (length > MAX_FORMULA) return from;
-  const text = [...(ends >= 0 ? [] : [first, ...lines.slice(from + 1, at)]), last.slice(0, end)].join("\n").trim() + (isPoint ? rest : "");
-  if (text === "") return from;
+  if (parts.length === 0 && rest !== "" && !isPoint) return from;
+  const text = [...parts, last.slice(0, end)].join("\n").trim();
+  if (text === "" || text.length > MAX_FORMULA) return from;
   flush();
-  out.push({ t: "math", text });
+  out.push({ t: "math", text: text + (isPoint ? rest : "") });
+  const at = from + parts.length;
   if (rest === "" || isPoint) return at + 1;
   lines[at] = rest;
   return at;

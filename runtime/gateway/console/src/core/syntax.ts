@@ -58,9 +58,11 @@ export interface SyntaxState {
 }
 
 /** Longer lines stay plain; the state goes over them. */
-export const MAX_LINE = 5000;
+export const MAX_LINE = 2000;
 /** Characters of a text that have colours; what is behind stays plain. */
 export const MAX_COLOURED = 50_000;
+/** Coloured tokens of a text; ordinary code has one in seven characters. */
+export const MAX_TOKENS = 12_000;
 const MAX_NESTED = 12;
 
 const WORD = /[A-Za-z_$\u00aa-\uffff][\w$\u00aa-\uffff]*/y;
@@ -230,13 +232,15 @@ export interface SyntaxLine {
   tokens: SyntaxToken[];
   /** The state at its end. */
   after: SyntaxState | undefined;
+  /** How many of its tokens have a colour. */
+  coloured: number;
 }
 
 export function syntaxLine(language: SyntaxLanguage, text: string, state?: SyntaxState): SyntaxLine {
-  if (text.length > MAX_LINE) return { text, tokens: [{ style: "", text }], after: state };
+  if (text.length > MAX_LINE) return { text, tokens: [{ style: "", text }], after: state, coloured: 0 };
   const line = new LineScanner(language, text, state);
   line.run();
-  return { text, tokens: line.tokens, after: line.state };
+  return { text, tokens: line.tokens, after: line.state, coloured: line.tokens.filter((token) => token.style !== "").length };
 }
 
 /** The state at the end of a text that ends with a line. */
@@ -255,17 +259,23 @@ export class SyntaxLines {
   update(text: string): void {
     const end = text.length <= MAX_COLOURED ? text.length : text.lastIndexOf("\n", MAX_COLOURED);
     const texts = end < 0 ? [] : text.slice(0, end).split("\n");
-    let same = 0;
-    while (same < texts.length && this.lines[same]?.text === texts[same]) same += 1;
-    const lines = this.lines.slice(0, same);
-    let state = same === 0 ? this.before : lines[same - 1]?.after;
-    for (const each of texts.slice(same)) {
-      const line = syntaxLine(this.language, each, state);
+    const lines: SyntaxLine[] = [];
+    let state = this.before;
+    let isSame = true;
+    let tokens = 0;
+    let length = 0;
+    for (const [at, each] of texts.entries()) {
+      const known = this.lines[at];
+      isSame &&= known?.text === each;
+      const line = isSame && known ? known : syntaxLine(this.language, each, state);
+      tokens += line.coloured;
+      if (tokens > MAX_TOKENS) break;
       lines.push(line);
       state = line.after;
+      length += each.length + (at > 0 ? 1 : 0);
     }
     this.lines = lines;
-    this.rest = end < 0 ? text : text.slice(end);
+    this.rest = text.slice(length);
   }
 }
 
