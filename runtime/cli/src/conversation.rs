@@ -120,13 +120,13 @@ impl ConversationView {
                 Some(_) => drop(asked_at.get_or_insert_with(Instant::now)),
                 None => self
                     .screen
-                    .waited(asked_at.take().map_or(Duration::ZERO, |at| at.elapsed())),
+                    .add_wait(asked_at.take().map_or(Duration::ZERO, |at| at.elapsed())),
             }
             if asking.is_none()
                 && let Some(shown) = held.pop_front()
             {
                 match self.handle(shown, turn, &mut asking)? {
-                    Some(end) => return self.after(session, end).await,
+                    Some(end) => return self.add_session_end(session, end).await,
                     None => continue,
                 }
             }
@@ -138,18 +138,18 @@ impl ConversationView {
                     InterruptSignal::Key if !stopped => {
                         stopped = true;
                         session.stop_turn(turn);
-                        self.give_up(&mut asking).await;
-                        self.screen.stopping();
+                        self.cancel_prompt(&mut asking).await;
+                        self.screen.show_stopping();
                     }
                     _ => {
-                        self.give_up(&mut asking).await;
+                        self.cancel_prompt(&mut asking).await;
                         return Ok(TurnOutcome::Leave(interrupt));
                     }
                 },
-                settled = answered(&mut asking) => {
+                settled = next_answer(&mut asking) => {
                     asking = None;
                     if let Some(settled) = settled {
-                        self.settled(&settled)?;
+                        self.write_decision(&settled)?;
                     }
                 }
                 shown = session.next(), if held.len() < MAX_HELD_EVENTS => {
@@ -158,7 +158,7 @@ impl ConversationView {
                         return Ok(TurnOutcome::Closed(None, Box::new(lost)));
                     };
                     if asking.as_ref().is_some_and(|asking| settles(&shown, asking, turn)) {
-                        self.give_up(&mut asking).await;
+                        self.cancel_prompt(&mut asking).await;
                         if let DisplayEvent::Event(_) = shown {
                             self.screen.note("✗", paint::CARE, "the request was withdrawn");
                         }
@@ -189,7 +189,7 @@ impl ConversationView {
                 () = std::future::ready(()) => return Ok(None),
             };
             let Some(shown) = shown else { return Ok(None) };
-            if let Some(end) = self.outside(shown)? {
+            if let Some(end) = self.show_between_turns(shown)? {
                 return Ok(Some(end));
             }
         }
@@ -200,7 +200,10 @@ impl ConversationView {
     ///
     /// # Errors
     /// A write to stdout fails.
-    pub(crate) fn outside(&mut self, shown: DisplayEvent) -> io::Result<Option<Box<SessionEnd>>> {
+    pub(crate) fn show_between_turns(
+        &mut self,
+        shown: DisplayEvent,
+    ) -> io::Result<Option<Box<SessionEnd>>> {
         // A request outside a turn stays pending, because the user has no prompt for it.
         self.show(&shown)?;
         match shown {
@@ -241,14 +244,14 @@ impl ConversationView {
                 self.screen.note("✗", paint::CARE, &text);
                 let hint = format!("  no terminal for the question; {next}");
                 self.screen.remark(&hint);
-                self.settled(&settled)?;
+                self.write_decision(&settled)?;
             }
         }
         Ok(None)
     }
 
     /// Adds the session's end to the turn's, if the session has ended too.
-    async fn after(
+    async fn add_session_end(
         &mut self,
         session: &mut SessionBackend,
         outcome: TurnOutcome,
@@ -290,7 +293,7 @@ impl ConversationView {
 
     fn show_of_session(&mut self, event: &Event) -> io::Result<()> {
         match &event.kind {
-            EventKind::Info(info) => self.learn(info),
+            EventKind::Info(info) => self.record_options(info),
             EventKind::Output(output)
                 if *output.channel() == Channel::Stdout && output.history != Some(true) =>
             {
@@ -302,7 +305,7 @@ impl ConversationView {
         }
         self.show_event(event)?;
         if let (EventKind::File(file), Some(folder)) = (&event.kind, &self.save) {
-            match save(file, folder) {
+            match copy_file(file, folder) {
                 Ok(path) => self.screen.remark(&format!("saved as {}", path.display())),
                 Err(error) => {
                     self.lost_files = true;
@@ -314,7 +317,7 @@ impl ConversationView {
         Ok(())
     }
 
-    fn learn(&mut self, info: &SessionInfo) {
+    fn record_options(&mut self, info: &SessionInfo) {
         let learned = &mut self.learned;
         replace_known(&mut learned.model, &info.model);
         replace_known(&mut learned.mode, &info.mode);
@@ -336,14 +339,14 @@ impl ConversationView {
     }
 
     /// Cancels the prompt; the cursor stays within its line.
-    async fn give_up(&mut self, asking: &mut Option<ShownRequest>) {
+    async fn cancel_prompt(&mut self, asking: &mut Option<ShownRequest>) {
         if let Some(asking) = asking.take() {
             asking.end().await;
-            self.screen.disturbed();
+            self.screen.mark_disturbed();
         }
     }
 
-    fn settled(&mut self, settled: &SettledRequest) -> io::Result<()> {
+    fn write_decision(&mut self, settled: &SettledRequest) -> io::Result<()> {
         match &mut self.lines {
             Some(lines) => lines.write_decision(settled),
             None => Ok(()),
@@ -374,7 +377,7 @@ fn settles(shown: &DisplayEvent, asking: &ShownRequest, turn: TurnNo) -> bool {
 
 /// Copies a file of the agent into a folder, under its own name or a similar one. Never replaces a
 /// file.
-fn save(file: &File, folder: &Path) -> io::Result<PathBuf> {
+fn copy_file(file: &File, folder: &Path) -> io::Result<PathBuf> {
     let name = Path::new(&file.name).file_name().unwrap_or("file".as_ref());
     let stem = Path::new(name).file_stem().unwrap_or(name);
     let extension = Path::new(name).extension();
@@ -400,7 +403,7 @@ fn save(file: &File, folder: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-async fn answered(asking: &mut Option<ShownRequest>) -> Option<SettledRequest> {
+async fn next_answer(asking: &mut Option<ShownRequest>) -> Option<SettledRequest> {
     match asking {
         Some(asking) => asking.answered().await,
         None => std::future::pending().await,

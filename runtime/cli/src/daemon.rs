@@ -76,7 +76,7 @@ impl DaemonFolder {
     ///
     /// # Errors
     /// The folder cannot be used.
-    pub(crate) fn make(&self) -> Result<(), CliError> {
+    pub(crate) fn create_folder(&self) -> Result<(), CliError> {
         let named = |error: io::Error| {
             CliError::usage(anyhow!(error).context(format!(
                 "failed to use the daemon's folder {}",
@@ -134,7 +134,7 @@ impl DaemonFolder {
     }
 
     /// Removes the record of the running daemon.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn remove_record(&self) {
         // The file may be missing.
         let _ = fs::remove_file(self.file());
     }
@@ -147,42 +147,33 @@ impl DaemonFolder {
         let noted = fs::read(self.file())
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        noted.ok_or_else(|| self.none())
+        noted.ok_or_else(|| self.no_daemon_error())
     }
 
     /// Returns the error for a missing daemon.
-    fn none(&self) -> CliError {
+    fn no_daemon_error(&self) -> CliError {
         CliError::failed(anyhow!("no daemon is running in {}", self.0.display()))
             .next("`trunkline up` starts one; --state FOLDER names another folder")
     }
 
-    /// Sends a request without a body. Returns the answer.
+    /// Sends a request, and returns the answer.
     ///
     /// # Errors
     /// No daemon is running, or it refused the request.
-    pub(crate) async fn ask(&self, method: Method, path: &str) -> Result<Value, CliError> {
-        let answered = self.http().request(method, path, None).await;
-        answered.map_err(|error| self.failure(error))
-    }
-
-    /// Sends a request with a body. Returns the answer.
-    ///
-    /// # Errors
-    /// As for [`DaemonFolder::ask`].
-    pub(crate) async fn tell(
+    pub(crate) async fn request(
         &self,
         method: Method,
         path: &str,
-        body: &Value,
+        body: Option<&Value>,
     ) -> Result<Value, CliError> {
-        let answered = self.http().request(method, path, Some(body)).await;
+        let answered = self.http().request(method, path, body).await;
         answered.map_err(|error| self.failure(error))
     }
 
     /// Closes a session and removes it from the journal. Succeeds if the session does not exist.
     ///
     /// # Errors
-    /// As for [`DaemonFolder::ask`].
+    /// As for [`DaemonFolder::request`].
     pub(crate) async fn remove(&self, session: &str) -> Result<(), CliError> {
         let path = format!("{}?remove=true", session_path(session));
         let removed = self.http().request(Method::DELETE, &path, None).await;
@@ -192,7 +183,7 @@ impl DaemonFolder {
     /// Stores a file with a session until the session is removed.
     ///
     /// # Errors
-    /// As for [`DaemonFolder::ask`].
+    /// As for [`DaemonFolder::request`].
     pub(crate) async fn keep_file(&self, session: &str, bytes: Vec<u8>) -> Result<(), CliError> {
         let path = format!("{}/files?keep=true", session_path(session));
         let kept = self.http().request_bytes(Method::PUT, &path, bytes).await;
@@ -202,7 +193,7 @@ impl DaemonFolder {
     /// Reads a file that is stored with a session. `None` if the session has no such file.
     ///
     /// # Errors
-    /// As for [`DaemonFolder::ask`].
+    /// As for [`DaemonFolder::request`].
     pub(crate) async fn read_file(
         &self,
         session: &str,
@@ -217,7 +208,7 @@ impl DaemonFolder {
     /// or `None` if a host already serves the session.
     ///
     /// # Errors
-    /// As for [`DaemonFolder::ask`].
+    /// As for [`DaemonFolder::request`].
     pub(crate) async fn relocate(&self, session: &str) -> Result<Option<String>, CliError> {
         let path = format!("{}/relocate", session_path(session));
         let relocated = self.http().request(Method::POST, &path, None).await;
@@ -246,7 +237,7 @@ impl DaemonFolder {
 
     fn failure(&self, error: ClientError) -> CliError {
         match error {
-            ClientError::Unreachable(error) if !error.is_permanent() => self.none(),
+            ClientError::Unreachable(error) if !error.is_permanent() => self.no_daemon_error(),
             ClientError::HttpRefused { message, .. } => {
                 CliError::failed(anyhow!("{}", redact::text(&message)))
             }

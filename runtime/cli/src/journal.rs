@@ -60,7 +60,7 @@ pub(crate) fn folder(
 ///
 /// # Errors
 /// The configuration is invalid.
-pub(crate) fn of_target(
+pub(crate) fn folder_for_target(
     given: Option<&Path>,
     config: Option<&Path>,
     target: &AgentTarget,
@@ -71,21 +71,21 @@ pub(crate) fn of_target(
     }
 }
 
-/// Returns the journal of a conversation to continue: the folder of [`of_target`], otherwise the
+/// Returns the journal of a conversation to continue: the folder of [`folder_for_target`], otherwise the
 /// daemon's, unless the command line requires a host in this process.
 ///
 /// # Errors
 /// There is no journal, or the configuration is invalid.
-pub(crate) fn to_continue(
+pub(crate) fn folder_to_continue(
     given: Option<&Path>,
     config: Option<&Path>,
     target: &AgentTarget,
     choice: DaemonChoice,
 ) -> Result<PathBuf, CliError> {
     let takes_daemon = !choice.no_daemon && target.adapter.is_none();
-    of_target(given, config, target)?
+    folder_for_target(given, config, target)?
         .or_else(|| daemon::journal().filter(|_| takes_daemon))
-        .ok_or_else(none_named)
+        .ok_or_else(no_journal_error)
 }
 
 /// Returns the error for a session that the journal does not have.
@@ -122,7 +122,7 @@ pub(crate) fn folder_or_daemons(
 }
 
 /// The error of a command that needs a journal when there is none.
-pub(crate) fn none_named() -> CliError {
+pub(crate) fn no_journal_error() -> CliError {
     CliError::usage(anyhow!("no journal was found: no daemon has run here, and no folder is given"))
         .next("start the daemon by `trunkline up`, or give the folder of `trunkline serve` by --journal FOLDER")
 }
@@ -131,7 +131,7 @@ pub(crate) fn none_named() -> CliError {
 ///
 /// # Errors
 /// The journal cannot be read.
-pub(crate) fn look(folder: &Path) -> Result<Archive, CliError> {
+pub(crate) fn open_archive(folder: &Path) -> Result<Archive, CliError> {
     Archive::open(folder).map_err(|error| refused(error, folder))
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn has_host(folder: &Path) -> bool {
 ///
 /// # Errors
 /// The host is not reached.
-pub(crate) async fn client(
+pub(crate) async fn connect_streams(
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<Client, CliError> {
@@ -174,7 +174,7 @@ pub(crate) async fn connect(folder: &Path) -> Result<Option<Client>, CliError> {
     match connect_unix(&socket).await {
         Ok(stream) => {
             let (input, output) = stream.into_split();
-            client(input, output).await.map(Some)
+            connect_streams(input, output).await.map(Some)
         }
         Err(error)
             if matches!(
@@ -204,7 +204,7 @@ pub(crate) async fn open(
     options: Options,
 ) -> Result<Result<Sessions, OpenError>, CliError> {
     let folder = folder.to_owned();
-    opened(move || Sessions::open(host, &folder, options)).await
+    open_blocking(move || Sessions::open(host, &folder, options)).await
 }
 
 /// Opens a journal for a host whose sessions are recorded in a cluster.
@@ -219,10 +219,10 @@ pub(crate) async fn open_recorded(
     record: std::sync::Arc<dyn trunkline_sessions::Record>,
 ) -> Result<Result<Sessions, OpenError>, CliError> {
     let folder = folder.to_owned();
-    opened(move || Sessions::open_recorded(host, &folder, options, record)).await
+    open_blocking(move || Sessions::open_recorded(host, &folder, options, record)).await
 }
 
-async fn opened(
+async fn open_blocking(
     open: impl FnOnce() -> Result<(Sessions, Vec<Damaged>), OpenError> + Send + 'static,
 ) -> Result<Result<Sessions, OpenError>, CliError> {
     let opened = tokio::task::spawn_blocking(open)
@@ -245,7 +245,7 @@ pub(crate) struct HostTask {
 ///
 /// # Errors
 /// There is no host.
-pub(crate) async fn reach(
+pub(crate) async fn connect_or_serve(
     folder: &Path,
     host: impl FnOnce() -> Result<(Host, Options), CliError>,
 ) -> Result<(Client, Option<HostTask>), CliError> {
@@ -284,7 +284,7 @@ pub(crate) async fn call<T>(
     host: impl FnOnce() -> Result<(Host, Options), CliError>,
     call: impl AsyncFnOnce(Client) -> T,
 ) -> Result<T, CliError> {
-    let (client, holder) = reach(folder, host).await?;
+    let (client, holder) = connect_or_serve(folder, host).await?;
     let called = call(client).await;
     if let Some(holder) = holder {
         holder.end(&mut InterruptSignals::watch()?).await?;
@@ -321,7 +321,7 @@ pub(crate) async fn serve_here(
     let (input, output) = tokio::io::split(far);
     let serving = tokio::spawn(serve_beside_sockets(host, input, output, options));
     let (input, output) = tokio::io::split(near);
-    Ok((client(input, output).await?, HostTask { serving }))
+    Ok((connect_streams(input, output).await?, HostTask { serving }))
 }
 
 impl HostTask {

@@ -144,7 +144,7 @@ pub(crate) async fn find_one(
 /// Several ids start with it, or the journal cannot be listed.
 pub(crate) async fn complete_id(folder: &Path, text: String) -> Result<String, CliError> {
     const SHOWN: usize = 5;
-    let Ok(archive) = block_in_place(|| journal::look(folder)) else {
+    let Ok(archive) = block_in_place(|| journal::open_archive(folder)) else {
         return Ok(text);
     };
     let is_known =
@@ -180,7 +180,7 @@ impl SessionSource {
     async fn of_journal(folder: &Path) -> Result<Self, CliError> {
         Ok(match journal::connect(folder).await? {
             Some(client) => Self::Host(client),
-            None => Self::Folder(block_in_place(|| journal::look(folder))?),
+            None => Self::Folder(block_in_place(|| journal::open_archive(folder))?),
         })
     }
 

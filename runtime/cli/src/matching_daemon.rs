@@ -13,7 +13,7 @@ use crate::{
     open_session::OpenSession,
     overrides::AgentOverrides,
     session_backend::SessionBackend,
-    target::{AgentTarget, tell},
+    target::{AgentTarget, print_notices},
 };
 
 /// Timeout for the daemon to open a session, in case it hangs.
@@ -40,7 +40,11 @@ pub(crate) async fn open(
     overrides: &AgentOverrides,
     config: Option<&Path>,
 ) -> Option<OpenSession> {
-    let (folder, running) = if choice.no_daemon { None } else { noted() }?;
+    let (folder, running) = if choice.no_daemon {
+        None
+    } else {
+        recorded_daemon()
+    }?;
     log_refusal(try_open(prefix, folder, running, target, overrides, config).await)
 }
 
@@ -52,24 +56,24 @@ fn log_refusal<T>(found: Result<T, String>) -> Option<T> {
 }
 
 /// Returns the recorded daemon, running or not.
-fn noted() -> Option<(DaemonFolder, RunningDaemon)> {
+fn recorded_daemon() -> Option<(DaemonFolder, RunningDaemon)> {
     let folder = daemon::folder()?;
     let running = folder.running().ok()?;
     Some((folder, running))
 }
 
-fn of_own_host(option: &str) -> String {
+fn own_host_option(option: &str) -> String {
     format!("{option} requires a host in this process")
 }
 
 /// Returns the selected agent, and notices, if the daemon has the same configuration.
-fn same(
+fn matching_agent(
     running: &RunningDaemon,
     target: &AgentTarget,
     config: Option<&Path>,
 ) -> Result<(AgentConfig, Vec<String>), String> {
-    if let Some(option) = target.of_own_host() {
-        return Err(of_own_host(option));
+    if let Some(option) = target.own_host_option() {
+        return Err(own_host_option(option));
     }
     let effective = target.effective(config);
     let (agent, effective, notices) = effective.ok_or("the configuration is invalid")?;
@@ -85,16 +89,20 @@ fn same(
 
 /// Connects to the daemon that would do the same as a host in this process, for a hub that opens
 /// sessions itself. `None` if there is none; the log has the reason if one is running.
-pub(crate) async fn stream(
+pub(crate) async fn connect_stream(
     choice: DaemonChoice,
     target: &AgentTarget,
     config: Option<&Path>,
 ) -> Option<UnixStream> {
-    let (_, running) = if choice.no_daemon { None } else { noted() }?;
-    let same = log_refusal(same(&running, target, config));
+    let (_, running) = if choice.no_daemon {
+        None
+    } else {
+        recorded_daemon()
+    }?;
+    let same = log_refusal(matching_agent(&running, target, config));
     let (_, notices) = same?;
     let stream = log_refusal(connect(&running).await.map_err(|error| error.to_string()))?;
-    tell(&notices);
+    print_notices(&notices);
     tracing::info!("the daemon runs the sessions");
     Some(stream)
 }
@@ -141,10 +149,10 @@ async fn try_open(
     overrides: &AgentOverrides,
     config: Option<&Path>,
 ) -> Result<OpenSession, String> {
-    if let Some(option) = overrides.of_own_host() {
-        return Err(of_own_host(option));
+    if let Some(option) = overrides.own_host_option() {
+        return Err(own_host_option(option));
     }
-    let (agent, notices) = same(&running, target, config)?;
+    let (agent, notices) = matching_agent(&running, target, config)?;
     let start = SessionStart {
         cwd: folder_to_name(overrides, &agent, &running)?,
         ..SessionStart::default()
@@ -152,7 +160,7 @@ async fn try_open(
     let stream = connect(&running).await.map_err(|error| error.to_string())?;
     let (input, output) = stream.into_split();
     let opened = async {
-        let client = journal::client(input, output).await?;
+        let client = journal::connect_streams(input, output).await?;
         SessionBackend::open(client, prefix, Some(agent.id.clone()), start.clone()).await
     };
     let opened = timeout(OPEN_TIMEOUT, opened)
@@ -166,7 +174,7 @@ async fn try_open(
         let _ = folder.remove(id.as_str()).await;
         return Err("its agent works only in the folder of the daemon".to_owned());
     }
-    tell(&notices);
+    print_notices(&notices);
     tracing::info!("the daemon runs the session {}", session.id());
     Ok(OpenSession::in_daemon(session, agent, start))
 }

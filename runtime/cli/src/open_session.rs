@@ -200,11 +200,11 @@ impl JournalAccess {
         resume: Option<Resume>,
         config: Option<&Path>,
     ) -> Result<OpenSession, CliError> {
-        let (client, own, mut start) = self.reach(config).await?;
+        let (client, own, mut start) = self.connect_or_serve(config).await?;
         start.resume = resume;
         let agent = match &own {
             Some((_, chosen)) => Some(chosen.agent.id.clone()),
-            None => self.target.named(),
+            None => self.target.named_agent(),
         };
         let opened = SessionBackend::open(client, prefix, agent, start.clone()).await;
         OpenSession::new(opened, own, start, true).await
@@ -222,7 +222,7 @@ impl JournalAccess {
         config: Option<&Path>,
     ) -> Result<OpenSession, CliError> {
         let id = self.choose_agent_of(id)?;
-        let (client, own, start) = self.reach(config).await?;
+        let (client, own, start) = self.connect_or_serve(config).await?;
         let mut options = start.options();
         let attached = match options.find(|option| !self.is_found_by_folder || *option != "cwd") {
             Some(option) => Err(CliError::usage(anyhow!(
@@ -260,8 +260,8 @@ impl JournalAccess {
             works_in.canonicalize().ok() == here.join(work_dir).canonicalize().ok()
         };
         let agent = match &self.target.adapter {
-            Some(line) => Some(target::ad_hoc(line)?.id),
-            None => self.target.named(),
+            Some(line) => Some(target::parse_adapter_line(line)?.id),
+            None => self.target.named_agent(),
         };
         let newest = listing::list_newest(&self.folder, agent).await?;
         let mut open = newest
@@ -283,7 +283,7 @@ impl JournalAccess {
     fn choose_agent_of(&mut self, id: &str) -> Result<SessionId, CliError> {
         let id = SessionId::new(id).map_err(CliError::usage)?;
         let known = tokio::task::block_in_place(|| {
-            let found = journal::look(&self.folder)?.show(&id);
+            let found = journal::open_archive(&self.folder)?.show(&id);
             found.map_err(|error| CliError::failed(anyhow!(error)))
         })?;
         let Some(known) = known else {
@@ -321,9 +321,9 @@ impl JournalAccess {
     }
 
     /// Connects to the host of the journal, which is this process if there is no other.
-    async fn reach(&self, config: Option<&Path>) -> Result<ReachedHost, CliError> {
+    async fn connect_or_serve(&self, config: Option<&Path>) -> Result<ReachedHost, CliError> {
         let mut own = None;
-        let (client, holder) = journal::reach(&self.folder, || {
+        let (client, holder) = journal::connect_or_serve(&self.folder, || {
             let (chosen, start) = self.target.host_for(config, &self.overrides)?;
             must_be_here(&chosen)?;
             let host = (chosen.host.clone(), chosen.journal.clone());
@@ -334,7 +334,7 @@ impl JournalAccess {
         if let (Some(holder), Some((chosen, start))) = (holder, own) {
             return Ok((client, Some((holder, chosen)), start));
         }
-        if let Some(option) = self.target.of_own_host() {
+        if let Some(option) = self.target.own_host_option() {
             return Err(CliError::usage(anyhow!(
                 "another process serves the journal {}, so {option} has no effect",
                 self.folder.display()
@@ -343,6 +343,6 @@ impl JournalAccess {
                 "omit {option} to use an agent of that process, or name another --journal"
             )));
         }
-        Ok((client, None, self.overrides.of_session()?))
+        Ok((client, None, self.overrides.session_start()?))
     }
 }

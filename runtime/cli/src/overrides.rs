@@ -154,7 +154,7 @@ impl AgentOverrides {
 
     /// Returns the first option that requires a host in this process: any except the folder, which
     /// a session can name.
-    pub(crate) fn of_own_host(&self) -> Option<&'static str> {
+    pub(crate) fn own_host_option(&self) -> Option<&'static str> {
         let of_agent = [
             ("--model", self.model.is_some()),
             ("--mode", self.mode.is_some()),
@@ -163,7 +163,7 @@ impl AgentOverrides {
             ("--max-turns", self.max_turns.is_some()),
             ("--add-dir", !self.add_dir.is_empty()),
         ];
-        let all = of_agent.into_iter().chain(self.of_host());
+        let all = of_agent.into_iter().chain(self.host_flags());
         all.into_iter()
             .find_map(|(flag, is_set)| is_set.then_some(flag))
     }
@@ -179,7 +179,7 @@ impl AgentOverrides {
     }
 
     /// Returns the flags that change the behaviour of a host, and whether they are set.
-    fn of_host(&self) -> [(&'static str, bool); 5] {
+    fn host_flags(&self) -> [(&'static str, bool); 5] {
         [
             ("--allow", !self.allow.is_empty()),
             ("--deny", !self.deny.is_empty()),
@@ -193,8 +193,8 @@ impl AgentOverrides {
     ///
     /// # Errors
     /// A flag requires a host in this process.
-    pub(crate) fn of_session(&self) -> Result<SessionStart, CliError> {
-        if let Some((flag, _)) = self.of_host().into_iter().find(|(_, is_set)| *is_set) {
+    pub(crate) fn session_start(&self) -> Result<SessionStart, CliError> {
+        if let Some((flag, _)) = self.host_flags().into_iter().find(|(_, is_set)| *is_set) {
             return Err(CliError::usage(anyhow!(
                 "{flag} requires a host in this process, but another process serves the journal"
             ))
@@ -205,7 +205,7 @@ impl AgentOverrides {
         let cwd = self
             .cwd
             .as_deref()
-            .map(|folder| folder_of("--cwd", folder))
+            .map(|folder| absolute_folder("--cwd", folder))
             .transpose()?;
         Ok(SessionStart {
             model: self.model.clone(),
@@ -224,7 +224,7 @@ impl AgentOverrides {
         let folders = self
             .add_dir
             .iter()
-            .map(|folder| folder_of("--add-dir", folder));
+            .map(|folder| absolute_folder("--add-dir", folder));
         let folders: Vec<_> = folders.collect::<Result<_, _>>()?;
         Ok(Some(folders).filter(|folders| !folders.is_empty()))
     }
@@ -252,7 +252,7 @@ impl AgentOverrides {
             ..SessionStart::default()
         };
         if let Some(folder) = &self.cwd {
-            entry.work_in(&folder_of("--cwd", folder)?)?;
+            entry.work_in(&absolute_folder("--cwd", folder)?)?;
         }
         if let Some(folders) = self.added_folders()? {
             start.add_dirs = entry.add(folders)?;
@@ -293,7 +293,7 @@ impl AgentOverrides {
 }
 
 /// Returns the next step for options that an adapter does not apply, and that `why` names.
-pub(crate) fn unapplied(asked: &[&str], why: &str) -> Option<String> {
+pub(crate) fn omit_unapplied(asked: &[&str], why: &str) -> Option<String> {
     let named = |name: &str| {
         why.split(|c: char| c != '_' && !c.is_alphanumeric())
             .any(|word| word == name)
@@ -414,7 +414,7 @@ pub(crate) fn knows(profile: &Profile, key: &str) -> bool {
     is_unknown("") && !is_unknown(key)
 }
 
-fn folder_of(flag: &str, folder: &Path) -> Result<String, CliError> {
+fn absolute_folder(flag: &str, folder: &Path) -> Result<String, CliError> {
     let next = "use an existing folder";
     let whole = std::path::absolute(folder)
         .ok()

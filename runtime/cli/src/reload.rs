@@ -50,7 +50,7 @@ impl ConfigReload {
     /// Creates a host, and the reload of its configuration.
     ///
     /// # Errors
-    /// As for [`AgentTarget::config_beside`] and [`AgentTarget::host_of`].
+    /// As for [`AgentTarget::config_with_adapters`] and [`AgentTarget::host_of`].
     pub(crate) fn begin(
         target: &AgentTarget,
         file: Option<&Path>,
@@ -59,7 +59,7 @@ impl ConfigReload {
         host_use: HostUse,
         deadline: Option<Deadline>,
     ) -> Result<(ChosenHost, Arc<Self>), CliError> {
-        let begun = target.config_beside(file, also, &may, host_use)?;
+        let begun = target.config_with_adapters(file, also, &may, host_use)?;
         let chosen = target.host_of(begun.config.clone(), begun.agent, deadline)?;
         let reload = Self {
             target: target.clone(),
@@ -118,7 +118,7 @@ impl ConfigReload {
     }
 
     /// Returns the configuration file if only a variable or the user's folder leads to it.
-    pub(crate) fn configuration_to_name(&self) -> Option<PathBuf> {
+    pub(crate) fn unnamed_config_file(&self) -> Option<PathBuf> {
         match &self.began_with.source {
             Source::Environment(path) | Source::UserDirectory(path) => {
                 std::path::absolute(path).ok()
@@ -129,7 +129,7 @@ impl ConfigReload {
 
     /// Returns the default agent that the command line or the environment names.
     pub(crate) fn named_agent(&self) -> Option<String> {
-        self.target.named()
+        self.target.named_agent()
     }
 
     /// Returns the names of the variables that this process has and the agents of its configuration
@@ -150,7 +150,7 @@ impl ConfigReload {
     }
 
     /// Adds a certificate to the reload.
-    pub(crate) fn also_tls(&self, tls: Tls) {
+    pub(crate) fn add_tls(&self, tls: Tls) {
         // There is at most one.
         let _ = self.tls.set(tls);
     }
@@ -172,7 +172,7 @@ impl ConfigReload {
     ///
     /// # Errors
     /// Nothing has changed, for this reason.
-    pub(crate) fn once(&self) -> Result<String, CliError> {
+    pub(crate) fn reload_config(&self) -> Result<String, CliError> {
         let mut in_force = self.effective();
         // First, so that an invalid configuration does not let a certificate expire.
         self.tls
@@ -185,7 +185,7 @@ impl ConfigReload {
             config, effective, ..
         } = self
             .target
-            .config_beside(file, &self.also, &self.may, self.host_use)?;
+            .config_with_adapters(file, &self.also, &self.may, self.host_use)?;
         if config.source != self.began_with.source {
             let before = &self.began_with.source;
             let now = &config.source;
@@ -193,7 +193,7 @@ impl ConfigReload {
                 "the configuration was read from {before} at the start, and would now be read from {now}; restart the host to use the new one: `trunkline down`, `trunkline up`"
             )));
         }
-        let fixed = fixed(&self.began_with, &config);
+        let fixed = restart_only_keys(&self.began_with, &config);
         let variables = used_variables(&config);
         let webhooks = self.webhooks.get();
         let prepared = webhooks.map(|webhooks| webhooks.prepare(&config.webhooks));
@@ -218,7 +218,7 @@ impl ConfigReload {
                     configuration: in_force.clone(),
                     ..running.clone()
                 })
-                .and_then(|()| note_variables(folder, variables))
+                .and_then(|()| record_variables(folder, variables))
         {
             tracing::warn!(
                 "{} records the previous configuration: {error}",
@@ -253,14 +253,14 @@ impl ConfigReload {
     ///
     /// # Cancel safety
     /// A started reload completes.
-    pub(crate) async fn at_each(self: Arc<Self>, mut signals: Signal) -> Infallible {
+    pub(crate) async fn reload_at_signals(self: Arc<Self>, mut signals: Signal) -> Infallible {
         loop {
             if signals.recv().await.is_none() {
                 // No further signals can arrive.
                 std::future::pending::<()>().await;
             }
             let own = self.clone();
-            let tell = move || match own.once() {
+            let tell = move || match own.reload_config() {
                 Ok(report) => tracing::info!("{report}"),
                 Err(fault) => {
                     tracing::error!(
@@ -290,7 +290,7 @@ fn used_variables(config: &Config) -> Vec<String> {
     names
 }
 
-fn note_variables(folder: &DaemonFolder, variables: Vec<String>) -> io::Result<()> {
+fn record_variables(folder: &DaemonFolder, variables: Vec<String>) -> io::Result<()> {
     match DaemonLaunch::read(folder)? {
         Some(launch) => DaemonLaunch {
             variables,
@@ -302,7 +302,7 @@ fn note_variables(folder: &DaemonFolder, variables: Vec<String>) -> io::Result<(
 }
 
 /// Returns the changed keys of `runtime` that a host reads only at its start.
-fn fixed(before: &Config, now: &Config) -> Vec<&'static str> {
+fn restart_only_keys(before: &Config, now: &Config) -> Vec<&'static str> {
     macro_rules! differing {
         ($($key:ident)*) => { [$((stringify!($key), before.$key != now.$key)),*] };
     }

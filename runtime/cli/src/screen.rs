@@ -97,7 +97,7 @@ impl SessionScreen {
         let stderr = io::stderr();
         let terminals = (stdout.is_terminal(), stderr.is_terminal());
         let is_one_sink = terminals.0 || is_one_file(&stdout, &stderr);
-        let screen = Self::over(
+        let screen = Self::with_outputs(
             Box::new(stdout),
             Box::new(anstream::stderr()),
             terminals,
@@ -109,7 +109,7 @@ impl SessionScreen {
         }
     }
 
-    fn over(
+    fn with_outputs(
         answer: Box<dyn Write + Send>,
         aside: Box<dyn Write + Send>,
         (answer_on_terminal, aside_on_terminal): (bool, bool),
@@ -168,12 +168,12 @@ impl SessionScreen {
 
     /// Ends the current line and hides the spinner, so that other output can follow.
     pub(crate) fn pause(&mut self) {
-        self.quiet();
+        self.hide_spinner();
         self.end_line();
     }
 
     /// Records that other output left the cursor within a line.
-    pub(crate) fn disturbed(&mut self) {
+    pub(crate) fn mark_disturbed(&mut self) {
         self.fresh = false;
         self.block = TextBlock::None;
     }
@@ -183,7 +183,7 @@ impl SessionScreen {
     /// # Errors
     /// A write to stdout fails.
     pub(crate) fn end_answer(&mut self) -> io::Result<()> {
-        self.quiet();
+        self.hide_spinner();
         self.finish_markdown()?;
         if !self.answer_ended {
             self.answer.write_all(b"\n")?;
@@ -212,7 +212,7 @@ impl SessionScreen {
     }
 
     /// Adds time that the user needed, which does not count as the turn's.
-    pub(crate) fn waited(&mut self, time: Duration) {
+    pub(crate) fn add_wait(&mut self, time: Duration) {
         self.waited += time;
     }
 
@@ -228,7 +228,7 @@ impl SessionScreen {
     }
 
     /// Displays that the turn was requested to stop.
-    pub(crate) fn stopping(&mut self) {
+    pub(crate) fn show_stopping(&mut self) {
         self.stopping = true;
         self.doing = Some("stopping".to_owned());
         self.remark("stopping");
@@ -342,7 +342,7 @@ impl SessionScreen {
         if text.is_empty() {
             return Ok(());
         }
-        self.quiet();
+        self.hide_spinner();
         if self.block != TextBlock::Answer {
             self.end_line();
             if let TurnScope::Outside | TurnScope::Ended(_) = scope {
@@ -382,7 +382,7 @@ impl SessionScreen {
         if text.is_empty() {
             return;
         }
-        self.quiet();
+        self.hide_spinner();
         if self.block != block {
             self.end_line();
             self.block = block;
@@ -449,7 +449,7 @@ impl SessionScreen {
         self.answer.flush()
     }
 
-    fn quiet(&mut self) {
+    fn hide_spinner(&mut self) {
         if let Some(bar) = self.spinner.take() {
             bar.finish_and_clear();
         }

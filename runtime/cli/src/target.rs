@@ -40,9 +40,9 @@ mod effective;
 mod line;
 mod named;
 
-use self::line::beside;
+use self::line::parse_further_agent;
 pub(crate) use self::{
-    line::{ad_hoc, command_line},
+    line::{command_line, parse_adapter_line},
     named::{add_built_in, agent_names, did_you_mean, is_built_in, no_agent, profile_names},
 };
 
@@ -128,7 +128,7 @@ pub(crate) struct ChosenHost {
 /// The file is invalid.
 pub(crate) fn config(file: Option<&Path>) -> Result<Config, CliError> {
     let config = read(file, &check)?;
-    tell(&config.notices);
+    print_notices(&config.notices);
     Ok(config)
 }
 
@@ -162,7 +162,7 @@ fn build_with(
             )))
             .next("free disk space, or set TMPDIR to another folder"),
         })?;
-    tell(host.notices());
+    print_notices(host.notices());
     Ok(host)
 }
 
@@ -291,7 +291,7 @@ pub(crate) fn host(config: Config) -> HostBuilder {
 }
 
 /// Reports keys of a configuration that have no effect.
-pub(crate) fn tell(notices: &[String]) {
+pub(crate) fn print_notices(notices: &[String]) {
     let dim = paint::DIM;
     for notice in notices {
         eprintln!(
@@ -375,7 +375,7 @@ impl AgentTarget {
             _ => target.changed_config(file, overrides)?,
         };
         let mut start = SessionStart::default();
-        let chosen = target.choose(config, |agent| {
+        let chosen = target.build_selected(config, |agent| {
             start = overrides.apply(agent)?;
             Ok(())
         })?;
@@ -383,7 +383,7 @@ impl AgentTarget {
     }
 
     /// Returns the first option that only a host in this process can apply.
-    pub(crate) fn of_own_host(&self) -> Option<&'static str> {
+    pub(crate) fn own_host_option(&self) -> Option<&'static str> {
         let adapter = self.adapter.as_ref().map(|_| "--adapter");
         adapter.or_else(|| self.wire_log.as_ref().map(|_| "--wire-log"))
     }
@@ -397,7 +397,7 @@ impl AgentTarget {
     }
 
     /// Returns the agent that the command line or the environment names.
-    pub(crate) fn named(&self) -> Option<String> {
+    pub(crate) fn named_agent(&self) -> Option<String> {
         self.by_environment().agent
     }
 
@@ -413,7 +413,7 @@ impl AgentTarget {
     }
 
     /// Returns the error for an unknown agent.
-    fn unknown(&self, config: &Config) -> CliError {
+    fn unknown_agent(&self, config: &Config) -> CliError {
         let fault = no_agent(self.agent.as_deref(), config);
         match self.environment.agent {
             Some(_) => CliError::usage(anyhow!("failed to use {AGENT}: {}", fault.text())).next(
@@ -439,14 +439,14 @@ impl AgentTarget {
             Some(agents.len() - 1)
         });
         let Some(index) = index else {
-            return Err(self.unknown(&config));
+            return Err(self.unknown_agent(&config));
         };
         let profile = config.agents.get(index).map_or_else(
             || config::Profile::BuiltIn(self.agent.clone().unwrap_or_default()),
             |agent| agent.profile.clone(),
         );
         let config = assign(&mut document, index, &profile, &overrides.set)?;
-        tell(&config.notices);
+        print_notices(&config.notices);
         with_good_webhooks(config)
     }
 
@@ -454,7 +454,7 @@ impl AgentTarget {
     fn note_unused_file(file: Option<&Path>) {
         if let Some(file) = file {
             let next = "set keys of the adapter by -c, such as -c max_file_bytes=64MiB";
-            tell(&[format!(
+            print_notices(&[format!(
                 "--adapter ignores all of {}, including its `runtime`; {next}",
                 file.display()
             )]);
@@ -468,7 +468,7 @@ impl AgentTarget {
             Self::note_unused_file(file);
             let AgentConfig {
                 id, name, command, ..
-            } = ad_hoc(line)?;
+            } = parse_adapter_line(line)?;
             let external = json!({ "command": command.command, "args": command.args });
             return Ok(made(
                 json!({ "id": id, "name": name, "external": external }),
@@ -489,7 +489,7 @@ impl AgentTarget {
     ///
     /// # Errors
     /// The file or the command line is invalid.
-    pub(crate) fn config_beside(
+    pub(crate) fn config_with_adapters(
         &self,
         file: Option<&Path>,
         also: &[String],
@@ -503,7 +503,7 @@ impl AgentTarget {
             .iter()
             .for_each(|id| add_built_in(&mut config, id));
         for further in also {
-            let agent = beside(further)?;
+            let agent = parse_further_agent(further)?;
             if config.agents.iter().any(|known| known.id == agent.id) {
                 return Err(
                     CliError::usage(anyhow!("two adapters have the id {:?}", agent.id))
@@ -512,7 +512,7 @@ impl AgentTarget {
             }
             config.agents.push(agent);
         }
-        let (mut config, mut agent) = target.meant(config, |_| Ok(()))?;
+        let (mut config, mut agent) = target.select_agent(config, |_| Ok(()))?;
         let effective = document.and_then(|document| effective::digest(&document, &config));
         let mut named = None;
         if host_use == HostUse::Daemon && config.source == Source::BuiltIn {
@@ -533,7 +533,7 @@ impl AgentTarget {
 
     /// Returns the selected agent without changes by the command line, and a text that is equal for
     /// equal configurations. `None` if no other host can have the same configuration, or if its own
-    /// host must report an error. Notices need a call of [`tell`].
+    /// host must report an error. Notices need a call of [`print_notices`].
     pub(crate) fn effective(
         &self,
         file: Option<&Path>,
@@ -545,7 +545,7 @@ impl AgentTarget {
         let document = target.document(file).ok()?;
         let config = document.config(&check).ok()?;
         let notices = target.notices(&config);
-        let (config, agent) = target.meant(config, |_| Ok(())).ok()?;
+        let (config, agent) = target.select_agent(config, |_| Ok(())).ok()?;
         let effective = effective::digest(&document, &config)?;
         Some((agent, effective, notices))
     }
@@ -559,18 +559,18 @@ impl AgentTarget {
     ) -> Result<ChosenHost, CliError> {
         let (mut config, _) = self.config_and_document(file)?;
         config.usage_log = false;
-        self.choose(config, |agent| {
+        self.build_selected(config, |agent| {
             change(agent);
             Ok(())
         })
     }
 
-    fn choose(
+    fn build_selected(
         &self,
         config: Config,
         change: impl FnOnce(&mut AgentConfig) -> Result<(), CliError>,
     ) -> Result<ChosenHost, CliError> {
-        let (config, agent) = self.meant(config, change)?;
+        let (config, agent) = self.select_agent(config, change)?;
         self.host_of(config, agent, None)
     }
 
@@ -583,7 +583,7 @@ impl AgentTarget {
 
     /// Returns the configuration with the selected agent as its default, after a change of that
     /// agent, and the agent.
-    fn meant(
+    fn select_agent(
         &self,
         mut config: Config,
         change: impl FnOnce(&mut AgentConfig) -> Result<(), CliError>,
@@ -596,13 +596,13 @@ impl AgentTarget {
             add_built_in(&mut config, id);
         }
         let Some(index) = self.position(&config) else {
-            return Err(self.unknown(&config));
+            return Err(self.unknown_agent(&config));
         };
         let agent = &mut config.agents[index];
         if let Some(model) = &self.environment.model
             && !set_model(agent, model)
         {
-            tell(&[format!(
+            print_notices(&[format!(
                 "{MODEL} has no effect on the agent {}: set its model in its configuration",
                 agent.id
             )]);
@@ -672,11 +672,11 @@ impl AgentTarget {
     ) -> Result<(Config, Option<Document>), CliError> {
         if let Some(line) = &self.adapter {
             Self::note_unused_file(file);
-            return Ok((Config::new(vec![ad_hoc(line)?]), None));
+            return Ok((Config::new(vec![parse_adapter_line(line)?]), None));
         }
         let document = self.document(file)?;
         let config = parse(&document, &check)?;
-        tell(&self.notices(&config));
+        print_notices(&self.notices(&config));
         Ok((config, Some(document)))
     }
 

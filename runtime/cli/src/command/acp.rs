@@ -27,7 +27,7 @@ use crate::{
     error::{CliError, CommandResult},
     exit,
     interrupt::stop_signal,
-    target::{self, AGENT, ad_hoc, variable},
+    target::{self, AGENT, parse_adapter_line, variable},
 };
 
 /// Timeout for a daemon that another `trunkline acp` starts at the same time to listen.
@@ -95,7 +95,7 @@ pub(crate) struct AcpArgs {
 impl AcpArgs {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let mut folder = self.state.folder()?;
-        folder.make()?;
+        folder.create_folder()?;
         if self.start_daemon {
             up(&EditorDaemon {
                 folder,
@@ -108,7 +108,7 @@ impl AcpArgs {
         let adapter = self.adapter.as_deref().map(whole).transpose()?;
         if let Some(line) = &adapter {
             folder = folder.of_adapter(line);
-            folder.make()?;
+            folder.create_folder()?;
         }
         let root = self.root.map(|root| {
             let found = root.canonicalize();
@@ -172,7 +172,7 @@ fn may_work_in(root: Option<&Path>, path: &str) -> Result<(), String> {
 fn whole(line: &str) -> Result<String, CliError> {
     let Command {
         mut command, args, ..
-    } = ad_hoc(line)?.command;
+    } = parse_adapter_line(line)?.command;
     if command.contains('/') {
         command = std::path::absolute(&command)?
             .to_string_lossy()
@@ -353,7 +353,7 @@ impl Host for EditorDaemon {
     }
 
     async fn work_dirs(self) -> Result<BTreeMap<String, String>, String> {
-        let agents = self.folder.ask(Method::GET, "/v1/agents").await;
+        let agents = self.folder.request(Method::GET, "/v1/agents", None).await;
         let mut agents = agents.map_err(|error| error.text())?;
         serde_json::from_value(agents["work_dirs"].take()).map_err(|error| error.to_string())
     }

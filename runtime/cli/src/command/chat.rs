@@ -108,14 +108,14 @@ impl ChatArgs {
         });
         let folder = if self.resume.is_some() || self.native.is_some() {
             let given = self.journal.as_deref();
-            Some(journal::to_continue(
+            Some(journal::folder_to_continue(
                 given,
                 config,
                 &self.target,
                 self.daemon,
             )?)
         } else {
-            journal::of_target(self.journal.as_deref(), config, &self.target)?
+            journal::folder_for_target(self.journal.as_deref(), config, &self.target)?
         };
         let Some(folder) = folder else {
             let save = self.save.take();

@@ -112,7 +112,9 @@ impl DrainArgs {
         let folder = self.state.folder()?;
         let deadline_ms = u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX);
         let asked = json!({ "host": self.host, "deadline_ms": deadline_ms });
-        let told = folder.tell(Method::POST, "/v1/drain", &asked).await;
+        let told = folder
+            .request(Method::POST, "/v1/drain", Some(&asked))
+            .await;
         told.map_err(|fault| fault.or_next("`trunkline daemon status` lists the hosts"))?;
         let until = Instant::now() + self.deadline + END_TIMEOUT;
         let mut told = None;
@@ -141,7 +143,7 @@ impl DrainArgs {
 }
 
 pub(super) async fn hosts(folder: &DaemonFolder) -> Result<Vec<Value>, CliError> {
-    let mut told = folder.ask(Method::GET, "/v1/hosts").await?;
+    let mut told = folder.request(Method::GET, "/v1/hosts", None).await?;
     Ok(told["hosts"]
         .as_array_mut()
         .map(std::mem::take)

@@ -30,7 +30,7 @@ use crate::{
     journal,
     matching_daemon::{self, DaemonChoice},
     reload::ConfigReload,
-    target::{AgentTarget, HostUse, UNCHECKED, read, tell},
+    target::{AgentTarget, HostUse, UNCHECKED, print_notices, read},
 };
 
 /// Size of the pipe between this process and its own host, in bytes.
@@ -172,7 +172,7 @@ impl AmurgArgs {
         {
             warn_if_readable_by_others(config);
         }
-        tell(&file.notices);
+        print_notices(&file.notices);
         let stop = stop_signal()?;
         let SessionHost { client, own } = self.host(config).await?;
         let options = ConnectOptions {
@@ -239,10 +239,10 @@ impl AmurgArgs {
     async fn host(&self, config: Option<&Path>) -> Result<SessionHost, CliError> {
         let mut target = AgentTarget::of_adapter(self.adapter.clone());
         target.serves_hub = true;
-        if let Some(stream) = matching_daemon::stream(self.daemon, &target, config).await {
+        if let Some(stream) = matching_daemon::connect_stream(self.daemon, &target, config).await {
             let (input, output) = stream.into_split();
             return Ok(SessionHost {
-                client: journal::client(input, output).await?,
+                client: journal::connect_streams(input, output).await?,
                 own: None,
             });
         }
@@ -258,7 +258,7 @@ impl AmurgArgs {
         )?;
         chosen.any_may_run()?;
         let mut options = RelayOptions::default();
-        if let Some(folder) = journal::of_target(None, config, &target)? {
+        if let Some(folder) = journal::folder_for_target(None, config, &target)? {
             let opened = journal::open(chosen.host.clone(), &folder, chosen.journal).await?;
             options = options.sessions(opened.map_err(CliError::usage)?);
         }
@@ -267,12 +267,12 @@ impl AmurgArgs {
         let own = tokio::spawn(async move {
             tokio::select! {
                 report = serve(chosen.host, input, output, options) => report,
-                never = reload.at_each(hangups) => match never {},
+                never = reload.reload_at_signals(hangups) => match never {},
             }
         });
         let (input, output) = tokio::io::split(near);
         Ok(SessionHost {
-            client: journal::client(input, output).await?,
+            client: journal::connect_streams(input, output).await?,
             own: Some(own),
         })
     }
@@ -302,7 +302,7 @@ fn wrong(key: &str, option: &str, why: &str) -> CliError {
 fn warn_if_readable_by_others(config: &Path) {
     let mode = std::fs::metadata(config).map_or(0, |found| found.permissions().mode());
     if mode & 0o077 != 0 {
-        tell(&[format!(
+        print_notices(&[format!(
             "other users can read {}, which contains the runtime's token: run `chmod 600` on it",
             config.display()
         )]);

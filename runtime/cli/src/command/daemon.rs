@@ -60,7 +60,7 @@ impl DownArgs {
             );
             return Ok(exit::OK);
         }
-        folder.ask(Method::POST, "/v1/stop").await?;
+        folder.request(Method::POST, "/v1/stop", None).await?;
         let until = Instant::now() + END_TIMEOUT;
         loop {
             match folder.running() {
@@ -135,7 +135,11 @@ struct ReloadArgs {
 
 impl ReloadArgs {
     async fn run(self) -> CommandResult {
-        let told = self.state.folder()?.ask(Method::POST, "/v1/reload").await?;
+        let told = self
+            .state
+            .folder()?
+            .request(Method::POST, "/v1/reload", None)
+            .await?;
         print_line(told["reloaded"].as_str().unwrap_or_default())
     }
 }
@@ -171,7 +175,7 @@ impl OpenArgs {
         if self.pair {
             return pair::pair(&folder).await;
         }
-        let told = folder.ask(Method::POST, "/v1/handover").await?;
+        let told = folder.request(Method::POST, "/v1/handover", None).await?;
         let running = folder.running()?;
         let code = told["code"].as_str().unwrap_or_default();
         let path = folder.0.join("open.html");

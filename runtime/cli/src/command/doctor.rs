@@ -153,7 +153,7 @@ impl DoctorArgs {
 
     async fn examine(&self, file: Option<&Path>) -> Result<DoctorReport, CliError> {
         let mut config = match &self.adapter {
-            Some(line) => Config::new(vec![target::ad_hoc(line)?]),
+            Some(line) => Config::new(vec![target::parse_adapter_line(line)?]),
             None => target::read(file, target::UNCHECKED)?,
         };
         let chosen = choice::of_host(&config);

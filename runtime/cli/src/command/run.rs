@@ -27,7 +27,7 @@ use crate::{
     listing,
     matching_daemon::{self, DaemonChoice},
     open_session::{DetachMode, JournalAccess, OpenSession},
-    overrides::{AgentOverrides, unapplied},
+    overrides::{AgentOverrides, omit_unapplied},
     screen::{OutputDetail, SessionScreen},
     session_backend::AttachMode,
     target::{AgentTarget, command_line},
@@ -154,7 +154,7 @@ impl RunArgs {
         let is_new = !self.continues && self.session.is_none();
         let folder = match self.journal {
             given if !is_new => {
-                journal::to_continue(given.as_deref(), config, &self.target, self.daemon)?
+                journal::folder_to_continue(given.as_deref(), config, &self.target, self.daemon)?
             }
             Some(folder) => folder,
             None => {
@@ -358,7 +358,7 @@ pub(super) fn next_after(
     let failure = end.error.as_ref()?;
     if end.cause == Cause::Refused {
         let asked: Vec<_> = start.options().collect();
-        return unapplied(&asked, failure.message.as_deref().unwrap_or_default());
+        return omit_unapplied(&asked, failure.message.as_deref().unwrap_or_default());
     }
     advice::next(agent, failure).map(|next| format!("next: {next}"))
 }

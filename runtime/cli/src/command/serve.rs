@@ -122,7 +122,7 @@ impl ServeArgs {
             ToolsAsOutput::No
         };
         let mut options = RelayOptions::default().tools_as_output(tools);
-        let folder = journal::of_target(self.journal.as_deref(), config, &self.target)?;
+        let folder = journal::folder_for_target(self.journal.as_deref(), config, &self.target)?;
         if let Some(folder) = folder {
             let mut of_journal = chosen.journal;
             of_journal.sync = self.journal_sync.unwrap_or(of_journal.sync);
@@ -141,7 +141,7 @@ impl ServeArgs {
         }
         let report = tokio::select! {
             report = trunkline_relay::serve_stdio(chosen.host, options) => report,
-            never = reload.at_each(hangups) => match never {},
+            never = reload.reload_at_signals(hangups) => match never {},
         };
         let report = report.context("failed to set up stdin, stdout and the sockets")?;
         tracing::info!(?report, "the relay has ended");

@@ -229,7 +229,7 @@ enum HistoryFormat {
 impl SessionsArgs {
     pub(super) async fn run(mut self, config: Option<&Path>) -> CommandResult {
         let folder = journal::folder_or_daemons(self.journal.as_deref(), config)?;
-        let folder = folder.ok_or_else(journal::none_named)?;
+        let folder = folder.ok_or_else(journal::no_journal_error)?;
         let is_json = self.json;
         for id in self.action.iter_mut().flat_map(SessionAction::ids_mut) {
             *id = listing::complete_id(&folder, std::mem::take(id)).await?;
@@ -329,7 +329,7 @@ impl JournalReader {
     }
 
     fn print_history(&self, id: &str, from: u64, format: HistoryFormat) -> CommandResult {
-        let archive = journal::look(&self.folder)?;
+        let archive = journal::open_archive(&self.folder)?;
         let session = self.find_session(&archive, id)?;
         let Some(mut reader) = archive.read(&parse_id(id)?, from) else {
             return Ok(exit::OK);
@@ -348,7 +348,7 @@ impl JournalReader {
     }
 
     fn check(&self) -> CommandResult {
-        let archive = journal::look(&self.folder)?;
+        let archive = journal::open_archive(&self.folder)?;
         let report = trunkline_journal::check(&self.folder).map_err(|error| {
             let failed = format!("failed to read the journal {}", self.folder.display());
             CliError::failed(anyhow!(error).context(failed))
@@ -404,7 +404,7 @@ impl JournalReader {
 
     fn remove(&self, ids: &[String]) -> CommandResult {
         // A missing journal must not be created.
-        journal::look(&self.folder)?;
+        journal::open_archive(&self.folder)?;
         let (journal, _) = Journal::open(&self.folder, Options::default())
             .map_err(|error| journal::refused(error, &self.folder))?;
         for (removed, id) in ids.iter().enumerate() {

@@ -122,7 +122,7 @@ impl TokenArgs {
 
 fn file(state: &DaemonSelection) -> Result<TokenFile, CliError> {
     let folder = state.folder()?;
-    folder.make()?;
+    folder.create_folder()?;
     Ok(TokenFile::in_folder(&folder.0))
 }
 

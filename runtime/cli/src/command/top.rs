@@ -77,7 +77,7 @@ pub(crate) struct TopArgs {
 impl TopArgs {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let folder = journal::folder_or_daemons(self.journal.as_deref(), config)?
-            .ok_or_else(journal::none_named)?;
+            .ok_or_else(journal::no_journal_error)?;
         let link = HostConnection::to(&folder)
             .await?
             .ok_or_else(|| no_host(&folder))?;
@@ -279,7 +279,7 @@ fn read_more(reading: &mut JoinSet<BackgroundRead>, source: &mut Option<Transcri
 /// Reads the titles of the last active sessions. Blocks for the disk. Unreadable sessions have no
 /// title.
 fn read_titles(folder: &Path) -> HashMap<String, String> {
-    let Ok(archive) = journal::look(folder) else {
+    let Ok(archive) = journal::open_archive(folder) else {
         return HashMap::new();
     };
     let asked = SessionsList {

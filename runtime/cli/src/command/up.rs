@@ -127,7 +127,7 @@ impl UpArgs {
         // Before the agents start, to report a wrong value at once.
         let (further, listen) = self.listen.open().await?.unzip();
         let folder = self.state.folder()?;
-        folder.make()?;
+        folder.create_folder()?;
         // Each connection needs a file descriptor.
         if let Err(error) = raise_open_files() {
             tracing::warn!("failed to raise the limit of open files: {error}");
@@ -232,7 +232,7 @@ impl UpArgs {
         further
             .iter()
             .filter_map(|entrance| entrance.tls.clone())
-            .for_each(|tls| reload.also_tls(tls));
+            .for_each(|tls| reload.add_tls(tls));
         note_launch(&folder, &reload, at, is_supervised)?;
         reload.note(folder.clone(), running.clone())?;
         host.stand_by();
@@ -243,7 +243,7 @@ impl UpArgs {
             let ended = tokio::select! {
                 () = stopped => DaemonEnd::Signal,
                 _ = stops.recv() => DaemonEnd::Down,
-                never = reload.at_each(hangups) => match never {},
+                never = reload.reload_at_signals(hangups) => match never {},
             };
             tracing::info!("the daemon is ending");
             // Before a client can notice: `trunkline acp` restarts a daemon that died.
@@ -269,7 +269,7 @@ impl UpArgs {
         if let Some(joined) = joined {
             joined.leave().await;
         }
-        folder.forget();
+        folder.remove_record();
         Ok(exit::OK)
     }
 
@@ -360,7 +360,7 @@ fn note_launch(
     let launch = DaemonLaunch {
         arguments,
         folder: std::env::current_dir()?,
-        configuration: reload.configuration_to_name(),
+        configuration: reload.unnamed_config_file(),
         agent: reload.named_agent(),
         http,
         variables: reload.used_variables(),
@@ -412,7 +412,7 @@ struct LocalOperator {
 
 impl DaemonOperator for LocalOperator {
     fn reload(&self) -> Result<String, String> {
-        self.reload.once().map_err(|fault| fault.text())
+        self.reload.reload_config().map_err(|fault| fault.text())
     }
 
     fn usage(&self, since: SystemTime) -> Result<Vec<DailyUsage>, String> {

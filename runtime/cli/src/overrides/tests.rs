@@ -87,9 +87,9 @@ fn what_has_no_key_is_asked_of_the_session() {
 #[test]
 fn an_option_that_is_not_applied_is_named_as_the_flag() {
     let asked = ["model", "mode", "add_dirs"];
-    let next = unapplied(&asked, "the adapter does not enforce model, add_dirs").unwrap();
+    let next = omit_unapplied(&asked, "the adapter does not enforce model, add_dirs").unwrap();
     assert!(next.contains("omit --model, --add-dir,"), "{next}");
-    assert_eq!(unapplied(&asked, "the session was refused"), None);
+    assert_eq!(omit_unapplied(&asked, "the session was refused"), None);
 }
 
 #[test]

@@ -21,20 +21,20 @@ pub(super) fn of_turn(
         .into_iter()
         .collect();
     if let Some(usage) = usage {
-        facts.extend(used(
+        facts.extend(usage_parts(
             usage.input_tokens,
             usage.output_tokens,
             usage.cost_usd,
         ));
     }
-    facts.extend(filled(context));
+    facts.extend(context_share(context));
     if end.status != Status::Completed && end.delivered != Delivered::Yes {
         facts.push(format!("delivered: {}", end.delivered));
     }
     facts.join(" · ")
 }
 
-fn used(
+fn usage_parts(
     input: Option<u64>,
     output: Option<u64>,
     cost: Option<f64>,
@@ -52,7 +52,7 @@ fn used(
         .flatten()
 }
 
-fn filled(context: Option<(u64, u64)>) -> Option<String> {
+fn context_share(context: Option<(u64, u64)>) -> Option<String> {
     let (used, total) = context.filter(|(_, total)| *total > 0)?;
     Some(format!("context {} %", used.saturating_mul(100) / total))
 }
@@ -91,20 +91,20 @@ impl UsageTotals {
         );
         let facts = [turns, duration(self.took)].into_iter();
         let facts = facts
-            .chain(used(self.input, self.output, self.cost))
-            .chain(filled(context));
+            .chain(usage_parts(self.input, self.output, self.cost))
+            .chain(context_share(context));
         facts.collect::<Vec<_>>().join(" · ")
     }
 }
 
 /// Formats a number of tokens: `950`, `1.2k`, `3.4M`.
 pub(super) fn count(number: u64) -> String {
-    scaled(number, 1000.0, &["", "k", "M", "G", "T", "P", "E"])
+    format_scaled(number, 1000.0, &["", "k", "M", "G", "T", "P", "E"])
 }
 
 /// Formats a size: `950 B`, `1.2 KiB`.
 pub(crate) fn bytes(number: u64) -> String {
-    scaled(
+    format_scaled(
         number,
         1024.0,
         &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"],
@@ -126,7 +126,7 @@ pub(crate) fn duration(time: Duration) -> String {
     clippy::cast_precision_loss,
     reason = "shown with one digit after the point"
 )]
-fn scaled(number: u64, step: f64, units: &[&str]) -> String {
+fn format_scaled(number: u64, step: f64, units: &[&str]) -> String {
     let mut value = number as f64;
     let mut at = 0;
     while value >= step && at + 1 < units.len() {
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn one_token_is_one() {
         assert_eq!(
-            used(Some(1), Some(1), None).collect::<Vec<_>>(),
+            usage_parts(Some(1), Some(1), None).collect::<Vec<_>>(),
             ["1 token in", "1 out"]
         );
     }

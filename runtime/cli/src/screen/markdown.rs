@@ -89,14 +89,14 @@ impl MarkdownRenderer {
         }
         if let Some(fence) = CodeFence::opened_by(line) {
             self.end_block(out);
-            self.set_apart(out);
+            self.separate_block(out);
             self.fence = Some(fence);
             return;
         }
         if line.trim().is_empty() {
             self.is_after_blank = true;
             // A list or a quotation can continue after an empty line.
-            if !may_go_on(&self.block) {
+            if !may_continue(&self.block) {
                 self.end_block(out);
             } else if !self.block.is_empty() {
                 self.block.push('\n');
@@ -105,7 +105,7 @@ impl MarkdownRenderer {
         }
         if std::mem::take(&mut self.is_after_blank)
             && !line.starts_with([' ', '\t'])
-            && !may_go_on(line)
+            && !may_continue(line)
         {
             self.end_block(out);
         }
@@ -127,12 +127,12 @@ impl MarkdownRenderer {
     fn end_block(&mut self, out: &mut String) {
         let block = std::mem::take(&mut self.block);
         if !block.trim().is_empty() {
-            self.set_apart(out);
-            out.push_str(&rendered(&block));
+            self.separate_block(out);
+            out.push_str(&render_block(&block));
         }
     }
 
-    fn set_apart(&mut self, out: &mut String) {
+    fn separate_block(&mut self, out: &mut String) {
         if std::mem::replace(&mut self.has_before, true) {
             out.push('\n');
         }
@@ -167,7 +167,7 @@ impl CodeFence {
 }
 
 /// Returns true if the block can continue after an empty line.
-fn may_go_on(block: &str) -> bool {
+fn may_continue(block: &str) -> bool {
     let text = block.trim_start();
     let number = text.trim_start_matches(|next: char| next.is_ascii_digit());
     let is_numbered = number.len() < text.len() && number.starts_with(['.', ')']);
@@ -183,7 +183,7 @@ fn code_line(line: &str, out: &mut String) {
 }
 
 /// Renders a block as lines for the terminal.
-fn rendered(block: &str) -> String {
+fn render_block(block: &str) -> String {
     let mut page = RenderedBlock::default();
     for event in Parser::new_ext(
         block,

@@ -43,7 +43,7 @@ fn thinking(text: &str) -> EventKind {
 fn shown_on(terminals: (bool, bool), kinds: Vec<EventKind>) -> (String, String) {
     let (answer, aside) = (Sink::default(), Sink::default());
     let plain = anstream::StripStream::new(Box::new(aside.clone()) as Box<dyn Write + Send>);
-    let mut screen = SessionScreen::over(
+    let mut screen = SessionScreen::with_outputs(
         Box::new(answer.clone()),
         Box::new(plain),
         terminals,
@@ -109,7 +109,7 @@ fn an_answer_on_a_terminal_cannot_command_it() {
 fn what_comes_beside_an_answer_in_one_file_begins_a_line() {
     let sink = Sink::default();
     let plain = anstream::StripStream::new(Box::new(sink.clone()) as Box<dyn Write + Send>);
-    let mut screen = SessionScreen::over(
+    let mut screen = SessionScreen::with_outputs(
         Box::new(sink.clone()),
         Box::new(plain),
         (false, false),
@@ -157,7 +157,7 @@ fn thoughts_begin_on_a_line_of_their_own() {
 #[test]
 fn markdown_is_rendered_and_its_author_commands_no_terminal() {
     let (answer, aside) = (Sink::default(), Sink::default());
-    let mut screen = SessionScreen::over(
+    let mut screen = SessionScreen::with_outputs(
         Box::new(answer.clone()),
         Box::new(aside.clone()),
         (true, true),

@@ -15,7 +15,7 @@ const AD_HOC: &str = "adapter";
 ///
 /// # Errors
 /// The quoting is invalid, or the command line is empty.
-pub(crate) fn ad_hoc(line: &str) -> Result<AgentConfig, CliError> {
+pub(crate) fn parse_adapter_line(line: &str) -> Result<AgentConfig, CliError> {
     let example = "quote it as one shell word: `--adapter 'python3 my_adapter.py --mode jsonl'`";
     let words = shell_words::split(line).map_err(|_| {
         CliError::usage(anyhow!("a quote is not closed in --adapter {line:?}")).next(example)
@@ -29,10 +29,10 @@ pub(crate) fn ad_hoc(line: &str) -> Result<AgentConfig, CliError> {
 }
 
 /// Parses the agent of `ID=CMD ARGS`.
-pub(super) fn beside(further: &str) -> Result<AgentConfig, CliError> {
+pub(super) fn parse_further_agent(further: &str) -> Result<AgentConfig, CliError> {
     match further.split_once('=') {
         Some((id, line)) if !id.is_empty() => {
-            let mut agent = ad_hoc(line)?;
+            let mut agent = parse_adapter_line(line)?;
             id.clone_into(&mut agent.id);
             Ok(agent)
         }
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_command_line_is_split_as_a_shell_would() {
-        let agent = ad_hoc(r#"python3 'my adapter.py' --name "a b" c\ d"#).unwrap();
+        let agent = parse_adapter_line(r#"python3 'my adapter.py' --name "a b" c\ d"#).unwrap();
         assert_eq!(agent.command.command, "python3");
         assert_eq!(
             agent.command.args,
@@ -72,18 +72,18 @@ mod tests {
 
     #[test]
     fn an_open_quote_and_an_empty_command_are_refused() {
-        assert!(ad_hoc("python3 'x").is_err());
-        assert!(ad_hoc("  ").is_err());
+        assert!(parse_adapter_line("python3 'x").is_err());
+        assert!(parse_adapter_line("  ").is_err());
     }
 
     #[test]
     fn a_further_adapter_has_an_id() {
-        let agent = beside("second='my adapter' --flag=x").unwrap();
+        let agent = parse_further_agent("second='my adapter' --flag=x").unwrap();
         assert_eq!(
             (agent.id.as_str(), agent.command.command.as_str()),
             ("second", "my adapter")
         );
-        assert!(beside("node b.js").is_err());
-        assert!(beside("=node b.js").is_err());
+        assert!(parse_further_agent("node b.js").is_err());
+        assert!(parse_further_agent("=node b.js").is_err());
     }
 }

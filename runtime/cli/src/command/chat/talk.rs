@@ -22,7 +22,7 @@ use crate::{
     exit,
     interrupt::{InterruptSignal, InterruptSignals},
     open_session::OpenSession,
-    overrides::unapplied,
+    overrides::omit_unapplied,
     paint,
     screen::{SessionScreen, bytes},
     session_backend::{DisplayEvent, SessionBackend},
@@ -107,7 +107,7 @@ impl ChatSession {
                 event = session.next() => event,
             };
             let Some(event) = event else { break };
-            if let Some(end) = self.conversation.outside(event)? {
+            if let Some(end) = self.conversation.show_between_turns(event)? {
                 return Ok(Some(self.code_of(&end)));
             }
         }
@@ -171,7 +171,7 @@ impl ChatSession {
     }
 
     fn leave_by(&mut self, interrupt: InterruptSignal) -> NextStep {
-        self.conversation.screen.disturbed();
+        self.conversation.screen.mark_disturbed();
         NextStep::Leave(interrupt.exit_code())
     }
 
@@ -183,7 +183,7 @@ impl ChatSession {
         Ok(match event {
             None if session.is_closed() => NextStep::Leave(exit::OK),
             None => NextStep::Talk,
-            Some(event) => match self.conversation.outside(event)? {
+            Some(event) => match self.conversation.show_between_turns(event)? {
                 Some(end) => NextStep::Leave(self.code_of(&end)),
                 None => NextStep::Talk,
             },
@@ -348,7 +348,7 @@ impl ChatSession {
             .unwrap_or_default();
         match (
             end.reason,
-            unapplied(&self.start.options().collect::<Vec<_>>(), why),
+            omit_unapplied(&self.start.options().collect::<Vec<_>>(), why),
         ) {
             (ClosedReason::Finished, _) => exit::OK,
             (ClosedReason::Refused, Some(next)) => {

@@ -36,11 +36,11 @@ pub(super) async fn pair(folder: &DaemonFolder) -> CommandResult {
         ))
         .next("run it in a terminal"));
     }
-    let pairing = folder.ask(Method::POST, "/v1/pairing").await?;
+    let pairing = folder.request(Method::POST, "/v1/pairing", None).await?;
     show_code(&pairing)?;
     let path = format!("/v1/pairing/{}", text(&pairing, "id"));
     let request = loop {
-        let state = folder.ask(Method::GET, &path).await?;
+        let state = folder.request(Method::GET, &path, None).await?;
         match text(&state, "state") {
             "waiting" => sleep(POLL_INTERVAL).await,
             "claimed" => break state,
@@ -56,7 +56,7 @@ pub(super) async fn pair(folder: &DaemonFolder) -> CommandResult {
     };
     let is_confirmed = confirm(question(&request)).await?;
     let decision = json!({ "confirm": is_confirmed });
-    folder.tell(Method::POST, &path, &decision).await?;
+    folder.request(Method::POST, &path, Some(&decision)).await?;
     let done = match (is_confirmed, request["is_elevation"] == true) {
         (false, _) => "refused",
         (true, true) => "the browser has the rights of an administrator for five minutes",

@@ -64,7 +64,7 @@ async fn with_host<T>(
     call: impl AsyncFnOnce(Client) -> Result<T, ClientError>,
 ) -> Result<T, CliError> {
     // A missing journal must not be created.
-    tokio::task::block_in_place(|| journal::look(&reader.folder))?;
+    tokio::task::block_in_place(|| journal::open_archive(&reader.folder))?;
     let own = || {
         let host = Host::builder().build().map_err(CliError::failed)?;
         Ok((host, Options::default()))

@@ -47,7 +47,7 @@ pub(super) async fn observe(reader: &JournalReader, id: &str) -> CommandResult {
             session.check_host()?;
             return Ok(exit::OK);
         };
-        if conversation.outside(event)?.is_some() {
+        if conversation.show_between_turns(event)?.is_some() {
             return Ok(exit::OK);
         }
     }
@@ -193,7 +193,7 @@ pub(super) async fn submit(reader: &JournalReader, id: &SessionId, text: &str) -
 /// Stops the running turn of a session.
 pub(super) async fn stop(folder: &Path, id: &SessionId) -> CommandResult {
     let nothing = || anstream::eprintln!("note: no turn runs in the session {id}");
-    tokio::task::block_in_place(|| journal::look(folder))?;
+    tokio::task::block_in_place(|| journal::open_archive(folder))?;
     let Some(client) = journal::connect(folder).await? else {
         nothing();
         return Ok(exit::OK);
