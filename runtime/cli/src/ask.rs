@@ -215,9 +215,9 @@ impl TerminalDialogue {
     fn permission(&self, request: &PermissionRequest) -> Option<Decision> {
         let dim = paint::DIM;
         let page = RequestPage::of_permission(request, false);
-        self.write(&page.lines);
+        write_lines(&page.lines);
         if page.is_cut {
-            self.write(&[format!(
+            write_lines(&[format!(
                 "    {dim}this is only a part; {ALL} shows the whole request{dim:#}"
             )]);
         }
@@ -231,13 +231,13 @@ impl TerminalDialogue {
             self.set_early_aside();
             let line = self.ask(&prompt, EchoMode::Shown)?;
             if line.trim() == ALL {
-                self.write(&RequestPage::of_permission(request, true).lines);
+                write_lines(&RequestPage::of_permission(request, true).lines);
                 continue;
             }
             if let Some(decision) = decision(&line, request) {
                 return Some(decision);
             }
-            self.write(&[format!(
+            write_lines(&[format!(
                 "    {dim}not a valid answer; y allows it once, n or Enter denies it{dim:#}"
             )]);
         }
@@ -245,7 +245,7 @@ impl TerminalDialogue {
 
     fn question(&self, request: &InputRequest) -> Option<BTreeMap<String, Json>> {
         let page = RequestPage::of_question(request);
-        self.write(&page.lines);
+        write_lines(&page.lines);
         self.set_early_aside();
         let one_text = [QuestionField {
             id: "answer".to_owned(),
@@ -279,7 +279,7 @@ impl TerminalDialogue {
                 number + 1
             ));
         }
-        self.write(&page.lines);
+        write_lines(&page.lines);
         let label = page.name(field.label.as_deref().unwrap_or("answer"));
         let hint = match field.kind {
             Some(FieldKind::Boolean) => " [y/n]".to_owned(),
@@ -300,11 +300,11 @@ impl TerminalDialogue {
         loop {
             let line = self.ask(&format!("{label}{hint}{default}"), echo)?;
             if echo == EchoMode::Hidden {
-                self.write(&[String::new()]);
+                write_lines(&[String::new()]);
             }
             match value(&line, field) {
                 Ok(value) => return Some(value),
-                Err(why) => self.write(&[format!("    {dim}{why}{dim:#}")]),
+                Err(why) => write_lines(&[format!("    {dim}{why}{dim:#}")]),
             }
         }
     }
@@ -322,7 +322,7 @@ impl TerminalDialogue {
         } else {
             "dropped"
         };
-        self.write(&[format!(
+        write_lines(&[format!(
             "    {dim}typed before the question, {what}: {}{dim:#}",
             one_line(&typed)
         )]);
@@ -340,16 +340,12 @@ impl TerminalDialogue {
         let prompt = format!("    {prompt} {act}›{act:#} ");
         self.terminal.line(&prompt, echo, &self.cancel)
     }
+}
 
-    #[expect(
-        clippy::unused_self,
-        reason = "writing belongs to the dialogue that reads"
-    )]
-    fn write(&self, lines: &[String]) {
-        let mut stderr = stderr().lock();
-        for line in lines {
-            let _ = writeln!(stderr, "{}", line.trim_end());
-        }
+fn write_lines(lines: &[String]) {
+    let mut stderr = stderr().lock();
+    for line in lines {
+        let _ = writeln!(stderr, "{}", line.trim_end());
     }
 }
 

@@ -19,14 +19,11 @@ use trunkline_host::{
     protocol::SessionStart,
 };
 
-use crate::{error::CliError, target};
+use crate::{error::CliError, session_backend::OPTIONS_TIMEOUT, target};
 
 mod assign;
 
 pub(crate) use assign::{assign, check_defaults};
-
-/// Timeout for an external adapter to report which options it applies.
-const OPTIONS_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Overrides of the agent for this run.
 #[derive(Debug, Clone, Default, Args)]

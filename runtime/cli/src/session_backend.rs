@@ -33,7 +33,7 @@ mod request;
 pub(crate) use request::{AgentRequest, PendingRequest, RequestAnswer};
 
 /// Timeout for an agent to report which options of a new session it applies.
-const OPTIONS_TIMEOUT: Duration = Duration::from_secs(15);
+pub(crate) const OPTIONS_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Timeout for the last calls before a session is left.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
