@@ -60,7 +60,7 @@ export const flows = {
       await page.reload();
       // Both are remembered. What is not loaded belongs to any agent, so no number is shown, and nothing is loaded unasked.
       await group("Pinned").getByRole("listitem").nth(1).waitFor();
-      assert.deepEqual(await group("Pinned").locator(".title").allInnerTexts(), ["Session 38", "Session 249"]);
+      assert.deepEqual(await group("Pinned").locator(".title").allTextContents(), ["Session 38", "Session 249"]);
       await page.getByText("The groups have the 100 sessions that were active last.").waitFor();
       await page.locator(".list .groups").evaluate((list) => list.scrollTo(0, list.scrollHeight));
       await drawn(page);
@@ -83,6 +83,7 @@ export const flows = {
       await page.waitForFunction(() => [...document.querySelectorAll(".list h2")].map((each) => each.textContent).join() === "/srv/app5 sessions,/srv/books6 sessions");
       // No event has the folder of a new session.
       await page.fill("#search", "");
+      await rows(page, 100);
       it.place.world.open("coder", "A new one", "new").cwd = "/srv/new";
       await group("/srv/new").getByText("A new one").waitFor();
       await page.getByLabel("Groups").selectOption("none");
@@ -116,7 +117,7 @@ export const flows = {
       await page.getByRole("button", { name: "Allow these 3…" }).focus();
       await page.evaluate(async () => {
         document.activeElement.click();
-        while (!document.querySelector("dialog .allow")) await Promise.resolve();
+        for (let at = 0; at < 1000 && !document.querySelector("dialog .allow"); at += 1) await Promise.resolve();
         document.querySelector("dialog .allow").click();
         await new Promise((done) => requestAnimationFrame(() => done(document.querySelector("dialog .allow").click())));
       });

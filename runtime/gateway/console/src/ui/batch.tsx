@@ -33,10 +33,10 @@ export function BatchDialog({ batch, report, close }: { batch: RequestBatch; rep
   const shown = useRef(Infinity);
   useLayoutEffect(() => {
     button.current?.focus();
-    // The time is of the frame that shows it.
-    const frame = requestAnimationFrame((now) => {
-      shown.current = now;
-    });
+    // Behind the frame that shows it: on a slow machine that one takes its time.
+    const frame = requestAnimationFrame(() => setTimeout(() => {
+      shown.current = performance.now();
+    }));
     return () => cancelAnimationFrame(frame);
   }, []);
   const confirm = async (event: MouseEvent): Promise<void> => {

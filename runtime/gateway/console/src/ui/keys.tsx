@@ -10,6 +10,9 @@ import { isCoarse } from "./hooks.ts";
 /** A key answers no request that was shown for a shorter time, in milliseconds: nobody has read it. */
 export const READ_MS = 500;
 
+/** When the key that is handled was pressed: a page that is busy handles it later. */
+let pressedAt = 0;
+
 const inSight = (element: HTMLElement): boolean => {
   const { top, bottom, width } = element.getBoundingClientRect();
   return width > 0 && bottom > 0 && top < innerHeight && element.checkVisibility();
@@ -21,7 +24,7 @@ export function press(key: string, root: ParentNode = document): void {
   const card = document.activeElement?.closest("[data-request]");
   const button = all.find((each) => card?.contains(each)) ?? all[0];
   const since = Number(button?.closest<HTMLElement>("[data-shown]")?.dataset.shown ?? 0);
-  if (performance.now() - since > READ_MS) button?.click();
+  if (pressedAt - since > READ_MS) button?.click();
 }
 
 const tellPage = (name: string) => (): void => {
@@ -52,6 +55,7 @@ export function useKeys(actions: { [action in KeyAction]?: () => void }): void {
       const handler = action && (latest.current[action] ?? run[action]);
       if (!handler) return;
       event.preventDefault();
+      pressedAt = event.timeStamp;
       handler();
     };
     addEventListener("keydown", pressed);
