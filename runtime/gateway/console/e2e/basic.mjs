@@ -62,6 +62,7 @@ export const flows = {
       await page.getByText("then at the spans.").first().waitFor();
       await page.getByRole("button", { name: "Copy code" }).click();
       assert.equal(await copied(page, /^fn next/), /```rust\n([^]*?)\n```/.exec(PROSE)[1]);
+      assert.equal(await page.locator("figure.code code").textContent(), /```rust\n([^]*?)\n```/.exec(PROSE)[1], "what was drawn in pieces is the whole");
       for (const colorScheme of ["light", "dark"]) {
         await page.emulateMedia({ colorScheme });
         const colours = await page.evaluate(() => ["code", ".s-keyword", ".s-type", ".s-name"].map((style) => getComputedStyle(document.querySelector(`figure.code ${style}`)).color));

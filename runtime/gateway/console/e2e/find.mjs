@@ -43,8 +43,13 @@ export const flows = {
       // New entries count at once.
       await field.fill("mend the lexer");
       await page.getByText("No match").waitFor();
-      it.place.world.sessions.get("long").add({ type: "output", content: "We **mend** the [lexer](https://x.example/) now." });
+      it.place.world.sessions.get("long").add({ type: "output", content: "We **mend** the [lexer](https://x.example/) now: $\\frac{a_1}{b_2}$\n\n```ts\nconst spam = f(1);\n```\n" });
       await page.locator(".find [role=status]").getByText("1 of 1", { exact: true }).waitFor();
+      // Over the tokens of code, and the parts of a formula as they are drawn.
+      for (const words of ["const spam = f(1)", "now: a1b2"]) {
+        await field.fill(words);
+        await shown(page, "1 of 1", words);
+      }
       await page.keyboard.press("Escape");
       await page.waitForFunction(() => document.activeElement?.id === "input" && !document.querySelector(".find") && !CSS.highlights.has("find"));
       await clean(page, wrong);

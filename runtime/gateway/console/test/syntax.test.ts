@@ -152,11 +152,11 @@ function processorTime(task: () => void): number {
   return process.cpuUsage(begun).user / 1000;
 }
 
-/** Whether a text takes about as long as four quarters of it. A busy machine gets a second and a third chance. */
+/** Compares the time of a whole with its four quarters. A busy machine gets a second and a third chance. */
 function isLinear(run: (length: number) => void, length: number): boolean {
   for (let round = 0; round < 3; round += 1) {
     const whole = processorTime(() => run(length));
-    // Less is no matter, and too little to be compared.
+    // Too short to be compared, and short enough.
     if (whole < 20) return true;
     const parts = processorTime(() => [1, 2, 3, 4].forEach(() => run(length / 4)));
     if (whole < 2 * parts + 10) return true;

@@ -15,6 +15,7 @@ import { Waiting } from "../src/ui/requests.tsx";
 import { RowView } from "../src/ui/rows.tsx";
 import { Excerpt } from "../src/ui/search.tsx";
 import { FirstRun } from "../src/ui/sessions.tsx";
+import { Code } from "../src/ui/text.tsx";
 import { FakeElement, fakeDocument } from "./dom.ts";
 
 Object.assign(globalThis, { document: fakeDocument, requestAnimationFrame: () => 0 });
@@ -106,7 +107,7 @@ test("no member of an entry does either, wherever it stands", () => {
       { type: "message", role: it, content: it },
       { type: "tool.start", tool_call_id: "c", tool: it, title: it, kind: it, input: { [it]: it }, locations: [it] },
       { type: "tool.update", tool_call_id: "c", content: `\u001b[31m${it}` },
-      { type: "tool.end", tool_call_id: "c", content: it, data: it, diffs: [{ path: it, old_text: it, new_text: `${it}\n${it}` }, { path: it, patch: it }] },
+      { type: "tool.end", tool_call_id: "c", content: it, data: it, diffs: [{ path: it, old_text: it, new_text: `${it}\n${it}` }, { path: it, patch: it }, { path: "a.html", old_text: it, new_text: `${it}\n${it}` }, { path: "a.ts", patch: `@@ -1 +1 @@\n-${it}\n+${it}` }] },
       { type: "plan", entries: [{ content: it, status: it, priority: it }] },
       { type: "permission.request", request_id: "r1", tool: it, title: it, description: it, resource: it, input: it, options: [choice], diffs: [{ path: it, new_text: it }], expires_at: it },
       { type: "permission.request", request_id: "r2", tool: it, title: it, description: it, resource: it, input: it },
@@ -127,6 +128,7 @@ test("no content of a file does either, however it is shown", () => {
   for (const text of PAYLOADS) {
     for (const kind of ["markdown", "text", "svg"] as const) {
       check(drawn(<FileView shown={{ kind, text: `${text}\n\n# ${text}` }} bytes={new Uint8Array()} isWhole={false} name={text} />), `${kind} ${text}`);
+      for (const name of ["a.html", "a.tsx"]) check(drawn(<FileView shown={{ kind: "text", text }} bytes={new Uint8Array()} isWhole name={name} />), text);
     }
     check(drawn(<Excerpt text={text} query={text.slice(2, 9)} />), text);
   }
@@ -158,4 +160,33 @@ test("a label that an agent wrote does not say what its option does", () => {
   const { root } = rowsOf([{ type: "permission.request", request_id: "r", tool: "Bash", description: "d", resource: "x", options: [{ id: "a", label: "Deny", kind: "allow_always" }, { id: "b", label: "Cancel" }] }]);
   const buttons = root.elements.filter((element) => element.localName === "button" && /allow|deny/.test(String(element.attributes.get("class"))));
   assert.deepEqual(buttons.map((button) => button.text), ["Always allow Deny", "Deny"]);
+});
+
+test("code of a file and of a change has its colours, and its text stays whole", () => {
+  const words = (root: FakeElement): string[] => root.elements.filter((element) => element.localName === "span" && /^s-/.test(String(element.attributes.get("class")))).map((element) => `${String(element.attributes.get("class"))} ${element.text}`);
+  const text = "const a = 1;\nlet b;";
+  const file = drawn(<FileView shown={{ kind: "text", text }} bytes={new Uint8Array()} isWhole name="a.ts" />);
+  assert.deepEqual(words(file), ["s-keyword const", "s-number 1", "s-keyword let"]);
+  assert.equal(file.elements.find((element) => element.localName === "code")?.text, text);
+  const { root } = rowsOf([{ type: "tool.start", tool_call_id: "c", tool: "Edit" }, { type: "tool.end", tool_call_id: "c", diffs: [{ path: "a.ts", old_text: "let b;", new_text: text }] }]);
+  assert.deepEqual(words(root), ["s-keyword const", "s-number 1", "s-keyword let"]);
+  assert.deepEqual(root.elements.filter((element) => element.attributes.get("class") === "line").map((element) => element.text), ["const a = 1;", "let b;"]);
+});
+
+test("code that grows is drawn like the whole, and its first lines stay the same elements", () => {
+  const root = fakeDocument.createElement("div");
+  const text = "const a = 1; /*\nlet b;\n*/ let c = \"d\";\nlet e;";
+  const show = (end: number): void => render(<Code text={text.slice(0, end)} lang="ts" />, root as unknown as ContainerNode);
+  const first = (): unknown => root.elements.find((element) => element.attributes.get("class") === "s-keyword");
+  show(20);
+  const known = first();
+  for (let end = 21; end <= text.length; end += 1) {
+    show(end);
+    assert.equal(root.elements.find((element) => element.localName === "code")?.text, text.slice(0, end));
+  }
+  assert.equal(first(), known);
+  const whole = fakeDocument.createElement("div");
+  render(<Code text={text} lang="ts" />, whole as unknown as ContainerNode);
+  const spans = (of: FakeElement): string[] => of.elements.filter((element) => element.localName === "span").map((element) => `${String(element.attributes.get("class"))} ${element.text}`);
+  assert.deepEqual(spans(root), spans(whole));
 });

@@ -51,7 +51,7 @@ class Scanner {
   /** Lengths of runs of backticks that are known to have no end behind here. */
   private noTicks = new Set<number>();
   private budget = LOOK_AHEAD;
-  /** For each end of a formula, the next place that has one, as far as it is known. */
+  /** The next place of each mark that ends a formula, once it was searched. */
   private ends = new Map<string, number>();
   private formulas = 0;
 
@@ -109,7 +109,7 @@ class Scanner {
     this.at += 2;
   }
 
-  /** A formula from here to an end, if it has one. */
+  /** Takes a formula up to an end, if there is one. */
   private delimited(length: number, end: string, display: boolean): boolean {
     const from = this.at + length;
     let found = this.ends.get(end) ?? -1;
@@ -130,7 +130,7 @@ class Scanner {
     return true;
   }
 
-  /** A formula in dollars, or a sum of money or a name of a shell, which stay text. */
+  /** Takes a formula in dollars. Sums of money and variables of a shell stay text. */
   private dollar(): void {
     const { text, at } = this;
     const before = text[at - 1] ?? "";
@@ -353,7 +353,7 @@ class Scanner {
   }
 }
 
-/** The place of the dollar that ends a formula, or nothing: none is behind a space, or before a letter, digit or brace. */
+/** Returns the place of the dollar that ends a formula, or -1. It follows no space, and no letter, digit or brace follows it. */
 function formulaEnd(text: string, from: number): number {
   if (/^\s?$/.test(text[from] ?? "")) return -1;
   for (let at = from; at < text.length && at - from < MAX_FORMULA; at += 1) {
@@ -369,7 +369,7 @@ function formulaEnd(text: string, from: number): number {
   return -1;
 }
 
-/** Whether a text between dollars is words, with no sign that a formula has. */
+/** Detects words between dollars, without any sign of a formula. */
 const isProse = (text: string): boolean => !/[\\^_{}=+<>]/.test(text) && /[A-Za-z]{2}[,.;:]? +[A-Za-z]{2}/.test(text);
 
 function pairs(opener: Mark | undefined, closer: Mark): boolean {

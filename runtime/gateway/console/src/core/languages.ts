@@ -28,7 +28,7 @@ const annotation = (line: LineScanner): boolean => takes(line, /@[A-Za-z_][\w.]*
 
 const REGEX_AFTER = "(,=:[!&|?{};+-*%<>~^";
 
-/** The length of a regular expression that begins here. */
+/** Returns the length of a regular expression, if its line closes it. */
 function regexLength(text: string, from: number): number | undefined {
   let inClass = false;
   for (let at = from + 1; at < text.length; at += 1) {
@@ -166,7 +166,7 @@ const shell: SyntaxLanguage = {
       const document = line.match(/<<-?[ \t]{0,8}(["']?)(\w{1,40})\1/y);
       if (!document || text[at + 2] === "<") return false;
       line.take(document[0].length, "s-meta");
-      // Its last line is the word, and nothing else.
+      // The text ends with a line that is only the word.
       line.next = { region: { open: "", close: "", style: "s-string", spans: true }, close: `\n${document[2]}`, depth: 0 };
       return true;
     }
@@ -342,7 +342,7 @@ function markupStep(line: LineScanner): void {
   line.take(takesTo(text, at + 1, "<&") - at);
 }
 
-/** The place of the first of some characters, or the end. */
+/** Returns the place of the first of some characters, or the end. */
 function takesTo(text: string, from: number, characters: string): number {
   let at = from;
   while (at < text.length && !characters.includes(text[at] ?? "")) at += 1;

@@ -41,7 +41,7 @@ const DELIMITER = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$
 
 /**
  * The blocks of a text. `fence` is the opening line of a code block in whose middle the text begins, or nothing, and
- * `before` what is open in its code.
+ * `before` is the syntax state there.
  */
 export function markdown(text: string, fence = "", before?: SyntaxState): Block[] {
   const lines = text.replace(/\r\n?/g, "\n").replace(/\0/g, "\ufffd").split("\n");
@@ -51,7 +51,7 @@ export function markdown(text: string, fence = "", before?: SyntaxState): Block[
   return found;
 }
 
-/** What is open in the code at the end of a text that ends within a code block. */
+/** Returns the syntax state at the end of a text that ends within a code block. */
 export function codeAfter(text: string, fence: string, before?: SyntaxState): SyntaxState | undefined {
   const last = markdown(text, fence, before).at(-1);
   const language = last?.t === "code" ? fenceLanguage(last.lang) : undefined;
@@ -184,7 +184,7 @@ function formulaLines(lines: string[], from: number, found: RegExpExecArray, out
   const end = last.indexOf(close);
   const rest = last.slice(end + close.length).trim();
   const isPoint = /^[.,;:]$/.test(rest);
-  // Words behind a formula of one line are in its paragraph, and so is it.
+  // A formula of one line with words behind it is part of a paragraph.
   if (parts.length === 0 && rest !== "" && !isPoint) return from;
   const text = [...parts, last.slice(0, end)].join("\n").trim();
   if (text === "" || text.length > MAX_FORMULA) return from;

@@ -93,7 +93,7 @@ class FormulaReader {
   private at = 0;
   private depth = 0;
   private font = "";
-  /** What is open, so that its end is one. */
+  /** Counts of open groups, pairs and environments: only an open one can end. */
   private braces = 0;
   private lefts = 0;
   private environments = 0;
@@ -101,7 +101,7 @@ class FormulaReader {
 
   constructor(private text: string) {}
 
-  /** All of the formula. Lines of it become rows. */
+  /** Reads the whole formula. Its lines become rows of a table. */
   run(): MathNode {
     const cells = this.table();
     return cells.length === 1 && cells[0]?.length === 1 ? (cells[0][0] ?? node("mrow", [])) : table(cells, "m-align");
@@ -201,7 +201,7 @@ class FormulaReader {
     return above.length > 0 ? node(isAround ? "mover" : "msup", [base, sup]) : base;
   }
 
-  /** The argument of a command: a group, or what is next. */
+  /** Reads the argument of a command: a group, or the next atom. */
   private argument(): MathNode {
     const token = this.peek();
     if (token === "{") return this.group();
@@ -234,7 +234,7 @@ class FormulaReader {
     return found;
   }
 
-  /** The text of a group as it is. */
+  /** Reads a group without interpreting it. */
   private raw(): string {
     if (!this.skip("{")) return this.next();
     const from = this.at;
@@ -254,7 +254,7 @@ class FormulaReader {
     return this.raw().replace(/\\([^A-Za-z])|~|^\s|\s$/g, (_, sign?: string) => (sign === undefined || " ,;:>".includes(sign) ? "\u00a0" : sign === "!" ? "" : sign));
   }
 
-  /** What is in brackets, or nothing. */
+  /** Reads an optional argument in brackets. */
   private option(): string {
     if (this.peek() !== "[") return "";
     const end = this.text.indexOf("]", this.at);

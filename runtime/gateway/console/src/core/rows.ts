@@ -38,7 +38,7 @@ export interface TextRow extends Base {
   text: string;
   /** The line that opened a code block before this part began, or nothing. */
   fence: string;
-  /** What is open in the code of that block. */
+  /** Syntax state of that block where this part begins. */
   before: SyntaxState | undefined;
   /** It goes on with the row before it. */
   continues: boolean;

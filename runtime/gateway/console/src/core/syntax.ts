@@ -14,17 +14,17 @@ export interface SyntaxToken {
 /** Text between two marks, such as a string or a comment. */
 export interface SyntaxRegion {
   open: string;
-  /** Nothing: it ends with the line. */
+  /** Empty for a region that ends with the line. */
   close: string;
   style: string;
   /** A backslash takes the next character. */
   escapes?: boolean;
-  /** It may go over several lines. Otherwise it is none if the line does not close it. */
+  /** May continue on further lines. Otherwise it begins only if its line closes it. */
   spans?: boolean;
   nests?: boolean;
-  /** Begins code within it, which ends at the brace that closes it. */
+  /** Mark that begins code within it, up to the closing brace. */
   hole?: string;
-  /** Characters of which one must be before it, if anything is. */
+  /** Characters that may precede it, besides the begin of the line. */
   behind?: string;
 }
 
@@ -43,7 +43,7 @@ export interface SyntaxLanguage {
   scan?: (line: LineScanner) => void;
 }
 
-/** What is open at the end of a line: a list, whose first element is the innermost. */
+/** State at the end of a line: a list of what is open, the innermost first. */
 export interface SyntaxState {
   region?: SyntaxRegion;
   close: string;
@@ -117,7 +117,7 @@ export class LineScanner {
     return pattern.exec(this.text);
   }
 
-  /** Makes a search that is not made again in this line once it has found nothing. */
+  /** Searches, unless the search of that name has failed in this line. */
   once<T>(name: string, search: () => T | undefined): T | undefined {
     if (this.failed.has(name)) return undefined;
     const found = search();
@@ -232,7 +232,7 @@ export interface SyntaxLine {
   tokens: SyntaxToken[];
   /** The state at its end. */
   after: SyntaxState | undefined;
-  /** How many of its tokens have a colour. */
+  /** Number of tokens with a colour. */
   coloured: number;
 }
 
