@@ -190,3 +190,34 @@ test("the stream over all sessions continues behind its position, whatever ends 
   await client.close();
   end();
 });
+
+test("the stream over all sessions ends at its signal, while it is silent and between two tries", { timeout: 20_000 }, async () => {
+  let isThere = true;
+  const { url, end } = await daemon((what, { answer }) => {
+    if (what !== "GET /v1/events") return there(what);
+    return isThere ? void answer.write(":\n\n") : [503, { detail: "not now" }];
+  });
+  const client = await Client.connect(overHttp(url, "t"));
+  for (isThere of [true, false]) {
+    const stop = new AbortController();
+    const change = client.watch({ signal: stop.signal }).next();
+    setTimeout(() => stop.abort(new Error("enough")), 100);
+    await assert.rejects(change, /enough/);
+  }
+  await client.close();
+  end();
+});
+
+test("a session whose removal lost its answer is removed, and one that is not there is refused", async () => {
+  let removals = 0;
+  const { url, end } = await daemon((what, { answer }) => {
+    if (what === "DELETE /v1/sessions/s" && removals++ === 0) return void answer.destroy();
+    return what.startsWith("DELETE") ? [404, { detail: "no such session" }] : there(what);
+  });
+  const client = await Client.connect(overHttp(url, "t"));
+  await client.remove("s");
+  assert.equal(removals, 2);
+  await assert.rejects(client.remove("other"), { status: 404 });
+  await client.close();
+  end();
+});

@@ -88,7 +88,7 @@ class StreamPlan:
     cut_how: str = "abort"  # `abort` resets it, `close` ends it within a chunk, `end` ends the body as if it were whole
     step: int = 0  # bytes of a write; 0 for each event whole
     pause: float = 0.0  # seconds between writes
-    splits_characters: bool = False  # a write ends behind each byte of a character that has several
+    splits: bytes = b""  # a write ends behind each of these bytes
     newline: bytes = b"\n"
     preamble: bytes = b"retry: 1000\n:" + b" " * 64 + b"\n\n"
     rewrite: Callable[[bytes, Message], bytes] | None = None  # changes the bytes of an event
@@ -563,8 +563,8 @@ class EventWriter:
     async def _pieces(self, data: bytes) -> None:
         step = self._plan.step or len(data) or 1
         ends = list(range(step, len(data), step))
-        if self._plan.splits_characters:
-            ends = [at + 1 for at, byte in enumerate(data) if byte >= 0x80]
+        if self._plan.splits:
+            ends = [at + 1 for at, byte in enumerate(data) if byte in self._plan.splits]
         for begin, end in zip([0, *ends], [*ends, len(data)], strict=True):
             await self._chunk(data[begin:end])
             if self._plan.pause:

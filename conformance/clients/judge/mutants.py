@@ -32,7 +32,7 @@ def _permanent_and(*statuses: int) -> Any:
 
 
 # A client that does not connect again fails by the way in most cases of faults.
-FAULTS = ["C-RSM-*", "C-ERR-*", "C-SND-*", "C-EVT-*", "C-ALT-*", "C-PIP-*", "C-WSK-*", "C-CMD-*", "C-REQ-07", "C-LST-03"]
+FAULTS = ["C-RSM-*", "C-ERR-*", "C-SND-*", "C-EVT-*", "C-ALT-*", "C-PIP-*", "C-WSK-*", "C-CMD-*", "C-REQ-07", "C-LST-03", "C-LST-04"]
 
 MUTANTS = [
     # Turns.
@@ -51,6 +51,7 @@ MUTANTS = [
     Mutant("never reconnects, socket", {"reconnects": False}, ["C-PIP-01", "C-RSM-11"], FAULTS, "socket"),
     Mutant("never reconnects, websocket", {"reconnects": False}, ["C-PIP-01", "C-WSK-03"], FAULTS, "websocket"),
     Mutant("never reconnects, command", {"reconnects": False}, ["C-PIP-01", "C-RSM-03"], FAULTS, "command"),
+    Mutant("asks nothing again on a new pipe", {"repeats_questions": False}, ["C-LST-04"], transport="socket"),
     Mutant("attaches at the first entry", {"attaches_behind": False}, ["C-RSM-02"]),
     Mutant("sends no epoch", {"sends_epoch": False}, ["C-RSM-04"]),
     Mutant("retries permanent failures of streams", {"raises_at_once": False}, ["C-RSM-04", "C-RSM-05", "C-ERR-03", "C-ERR-04", "C-ERR-05", "C-EVT-04"]),
@@ -64,13 +65,14 @@ MUTANTS = [
     Mutant("fails for heartbeats", {"counts_heartbeats": False}, ["C-RSM-13"], ["C-FRM-01"]),
     # Bytes.
     Mutant("takes each piece for whole lines", {"buffers_lines": False}, ["C-FRM-01", "C-FRM-03"], ["*"]),
-    Mutant("knows no CR", {"accepts_carriage_return": False}, ["C-FRM-02"]),
+    Mutant("knows no CR", {"accepts_carriage_return": False}, ["C-FRM-02", "C-FRM-09"]),
+    Mutant("takes the LF behind a CR for a line", {"joins_line_ends": False}, ["C-FRM-09"]),
     Mutant("decodes pieces of characters", {"decodes_whole_lines": False}, ["C-FRM-01", "C-FRM-03"]),
     Mutant("fails for unknown types", {"skips_unknown_types": False}, ["C-FRM-04"]),
     Mutant("fails for unknown fields", {"skips_other_fields": False}, ["C-FRM-05"]),
-    Mutant("takes only the last data line", {"joins_data": False}, ["C-FRM-06"]),
+    Mutant("takes only the last data line", {"joins_data": False}, ["C-FRM-06", "C-FRM-09"]),
     Mutant("knows no byte order mark", {"skips_bom": False}, ["C-FRM-06"]),
-    Mutant("ends lines at U+2028", {"ends_lines_only_at_lf": False}, ["C-FRM-07"], ["C-FRM-03", "C-FRM-08"]),
+    Mutant("ends lines at U+2028", {"ends_lines_only_at_lf": False}, ["C-FRM-07"], ["C-FRM-03", "C-FRM-08", "C-FRM-09"]),
     Mutant("reads short lines only", {"max_line": 1024 * 1024}, ["C-FRM-08"]),
     # Errors.
     Mutant("retries 401", {"permanent": _permanent_but(401)}, ["C-ERR-02", "C-ERR-03"]),

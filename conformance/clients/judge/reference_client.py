@@ -47,6 +47,8 @@ class Behaviour:
     decodes_whole_lines: bool = True
     accepts_carriage_return: bool = True
     ends_lines_only_at_lf: bool = True
+    joins_line_ends: bool = True
+    repeats_questions: bool = True
     joins_data: bool = True
     skips_unknown_types: bool = True
     skips_bom: bool = True
@@ -527,6 +529,8 @@ class Client:
                 piece = piece.decode(errors="replace").encode()
             if not behaviour.buffers_lines:
                 rest.clear()
+            if rest.endswith(b"\r") and not behaviour.joins_line_ends:
+                rest += b"\n"
             rest += piece
             if len(rest) > behaviour.max_line:
                 raise ClientFailure("an event is too long", permanent=True)
@@ -963,7 +967,8 @@ class PipeLink:
                     client.ask_again(session)
                     await self.enter(session)
             for message, _ in list(self.asked.values()):
-                await self.write(message)
+                if client.behaviour.repeats_questions:
+                    await self.write(message)
 
     async def hear(self, message: Message) -> None:
         client, kind = self.client, message.get("type")

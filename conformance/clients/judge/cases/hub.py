@@ -307,6 +307,20 @@ async def cut_list(trial: Trial) -> None:
         trial.expect(seen == 39, "39 entries, or a temporary error", seen)
 
 
+@case("C-LST-04", "a list whose answer is lost is asked for again, or the call fails", "[client.2]", ("http", "socket", "command"))
+async def lost_list(trial: Trial) -> None:
+    trial.journal.open("listed")
+    await trial.connect()
+    trial.lose("sessions", "answer")
+    try:
+        page = await trial.driver.call("sessions", filter={"limit": 2})
+    except CallFailure as failure:
+        trial.expect(not failure.is_permanent, "an error of class temporary", failure)
+    else:
+        seen = [each.get("id") or each.get("session_id") for each in page.get("sessions") or ()]
+        trial.expect(seen == ["listed"], "the one session", seen)
+
+
 @case("C-FIL-01", "a file goes with an input", "docs/gateway.md#uploads", NETWORK)
 async def file_in(trial: Trial) -> None:
     path = trial.folder / "note.txt"

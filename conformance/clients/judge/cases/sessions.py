@@ -306,13 +306,16 @@ def _over_two_lines(text: bytes, entry: Message) -> bytes:
 
 OTHER_FIELDS = StreamPlan(rewrite=_with_other_fields)
 SPLIT_DATA = StreamPlan(rewrite=_over_two_lines, preamble=b"\xef\xbb\xbf")
+CUT_CHARACTERS = StreamPlan(splits=bytes(range(0x80, 0x100)), pause=0.005)
+CUT_LINE_ENDS = StreamPlan(rewrite=_over_two_lines, newline=b"\r\n", splits=b"\r", pause=0.005)
 
 
 @case("C-FRM-01", "one byte at a time", "[frame.4]", plan=StreamPlan(step=1))
 @case("C-FRM-02", "lines that end with CR LF", "[frame.3]", plan=StreamPlan(newline=b"\r\n"))
-@case("C-FRM-03", "characters are cut between two writes", "[frame.4]", plan=StreamPlan(splits_characters=True, pause=0.005))
+@case("C-FRM-03", "characters are cut between two writes", "[frame.4]", plan=CUT_CHARACTERS)
 @case("C-FRM-05", "comments, `retry` and unknown fields and events between entries", "[client.9]", plan=OTHER_FIELDS)
 @case("C-FRM-06", "`data` over several lines, without a space, and a byte order mark", "[client.9]", plan=SPLIT_DATA)
+@case("C-FRM-09", "a CR and its LF are cut between two writes", "[client.9]", plan=CUT_LINE_ENDS)
 async def unusual_form(trial: Trial, plan: StreamPlan) -> None:
     """Expects all entries of a turn from a stream in an unusual form."""
     trial.daemon.plan = lambda session, after, number: plan
