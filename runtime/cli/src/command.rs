@@ -57,14 +57,18 @@ pub(crate) enum CliCommand {
     Down(daemon::DownArgs),
     Open(daemon::OpenArgs),
     Top(top::TopArgs),
-    Token(token::TokenArgs),
-    Daemon(daemon::DaemonArgs),
-    Config(config::ConfigArgs),
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+    #[command(subcommand)]
+    Daemon(daemon::DaemonCommand),
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     Doctor(doctor::DoctorArgs),
     Serve(serve::ServeArgs),
     Acp(acp::AcpArgs),
     Demo(demo::DemoArgs),
-    Dev(dev::DevArgs),
+    #[command(subcommand)]
+    Dev(dev::DevCommand),
     #[command(hide = true)]
     Adapter(adapter::AdapterArgs),
     #[command(hide = true)]

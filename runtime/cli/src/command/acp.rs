@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::Args;
 use tokio::{
     net::UnixStream,
@@ -111,11 +111,9 @@ impl AcpArgs {
             folder.create_folder()?;
         }
         let root = self.root.map(|root| {
-            let found = root.canonicalize();
-            found.map_err(|error| {
-                CliError::usage(anyhow!(error).context(format!("failed to use {}", root.display())))
-                    .next("set --root to an existing folder")
-            })
+            root.canonicalize()
+                .with_context(|| format!("failed to use {}", root.display()))
+                .map_err(|error| CliError::usage(error).next("set --root to an existing folder"))
         });
         let root = root.transpose()?;
         let files = tempfile::Builder::new().prefix("trunkline-acp-").tempdir();
@@ -143,8 +141,7 @@ impl AcpArgs {
             trunkline_acp::serve(tokio::io::stdin(), tokio::io::stdout(), host, options, stop).await
         };
         let ended = served.await.map_err(|error| {
-            CliError::failed(anyhow!(error))
-                .next("start the daemon by `trunkline up` to see the full error")
+            CliError::failed(error).next("start the daemon by `trunkline up` to see the full error")
         })?;
         tracing::info!(?ended, "the editor has closed the connection");
         Ok(exit::OK)

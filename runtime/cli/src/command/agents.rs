@@ -7,7 +7,7 @@ use serde_json::json;
 use trunkline_host::AgentStatus;
 
 use super::{
-    login::LoginArgs, print_json, print_line, profiles::ProfilesArgs, skills::SkillsArgs,
+    login::LoginArgs, print_json, print_line, profiles::ProfilesArgs, skills::SkillsCommand,
     table::ListTable, usage::UsageArgs,
 };
 use crate::{
@@ -46,7 +46,8 @@ enum AgentAction {
     Login(LoginArgs),
     Usage(UsageArgs),
     Profiles(ProfilesArgs),
-    Skills(SkillsArgs),
+    #[command(subcommand)]
+    Skills(SkillsCommand),
 }
 
 /// Lists the configured agents, like `trunkline agents`
@@ -78,7 +79,7 @@ impl AgentsArgs {
             Some(AgentAction::Login(command)) => command.run(config).await,
             Some(AgentAction::Usage(command)) => command.run(config),
             Some(AgentAction::Profiles(command)) => command.run().await,
-            Some(AgentAction::Skills(command)) => command.run(),
+            Some(AgentAction::Skills(SkillsCommand::Sync(command))) => command.run(),
         }
     }
 }

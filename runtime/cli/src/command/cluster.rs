@@ -27,7 +27,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(7);
 Examples:
   trunkline daemon status
   trunkline daemon status --json | jq -r '.hosts[].id'")]
-pub(super) struct StatusArgs {
+pub(crate) struct StatusArgs {
     #[command(flatten)]
     state: DaemonSelection,
 
@@ -46,7 +46,7 @@ pub(super) struct StatusArgs {
 Examples:
   trunkline daemon drain                          this machine's daemon
   trunkline daemon drain --host b --deadline 1m   another host of the cluster")]
-pub(super) struct DrainArgs {
+pub(crate) struct DrainArgs {
     #[command(flatten)]
     state: DaemonSelection,
 

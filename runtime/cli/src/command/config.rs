@@ -28,7 +28,7 @@ mod yaml;
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Creates, changes and checks a configuration
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(
     arg_required_else_help = true,
     after_help = "\
@@ -43,13 +43,7 @@ Examples:
 
 An Amurg runtime file needs no import: use it by --config FILE."
 )]
-pub(crate) struct ConfigArgs {
-    #[command(subcommand)]
-    action: ConfigAction,
-}
-
-#[derive(Debug, Subcommand)]
-enum ConfigAction {
+pub(crate) enum ConfigCommand {
     Init(create::InitArgs),
     Add(create::AddArgs),
     Check(CheckArgs),
@@ -65,7 +59,7 @@ enum ConfigAction {
 Examples:
   trunkline config check
   trunkline config check team.json && trunkline --config team.json serve")]
-struct CheckArgs {
+pub(crate) struct CheckArgs {
     /// File [default: the configuration in use]
     file: Option<PathBuf>,
 
@@ -85,7 +79,7 @@ Examples:
   trunkline config import wave.yaml
   trunkline config import wave.yaml --output trunkline.json
   trunkline config import - < wave.yaml")]
-struct ImportArgs {
+pub(crate) struct ImportArgs {
     /// Manifest, in YAML or JSON; `-` reads stdin
     file: PathBuf,
 
@@ -98,13 +92,13 @@ struct ImportArgs {
     force: bool,
 }
 
-impl ConfigArgs {
+impl ConfigCommand {
     pub(super) fn run(self, file: Option<&Path>) -> CommandResult {
-        match self.action {
-            ConfigAction::Init(init) => init.run(),
-            ConfigAction::Add(add) => add.run(file),
-            ConfigAction::Check(check) => check.run(file),
-            ConfigAction::Import(import) => import.run(),
+        match self {
+            Self::Init(init) => init.run(),
+            Self::Add(add) => add.run(file),
+            Self::Check(check) => check.run(file),
+            Self::Import(import) => import.run(),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -37,20 +37,14 @@ use crate::{
 const PIPE_BYTES: usize = 256 * 1024;
 
 /// Serves the agents of this machine to another system's hub
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
   trunkline daemon connect amurg --config amurg-runtime.json
   trunkline daemon connect amurg --hub wss://hub.example.org --runtime-id box-1 --token-file token
 
 See docs/amurg.md for the first steps, and for the mapping of messages.")]
-pub(super) struct ConnectArgs {
-    #[command(subcommand)]
-    system: HubSystem,
-}
-
-#[derive(Debug, Subcommand)]
-enum HubSystem {
+pub(crate) enum HubSystem {
     Amurg(Box<AmurgArgs>),
 }
 
@@ -69,7 +63,7 @@ Examples:
   trunkline daemon connect amurg --hub ws://127.0.0.1:8080 --runtime-id box-1 --token-file token --agents codex
 
 The token file must be private (chmod 600). A new token of the hub replaces it.")]
-struct AmurgArgs {
+pub(crate) struct AmurgArgs {
     /// Address of the hub: wss://HOST or wss://HOST:PORT; also ws:// on this machine [default:
     /// `hub.url` of --config FILE]
     #[arg(long, value_name = "URL")]
@@ -140,15 +134,8 @@ struct SessionHost {
     own: Option<JoinHandle<RelayReport>>,
 }
 
-impl ConnectArgs {
-    pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
-        let HubSystem::Amurg(amurg) = self.system;
-        amurg.run(config).await
-    }
-}
-
 impl AmurgArgs {
-    async fn run(self, config: Option<&Path>) -> CommandResult {
+    pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let file = amurg_hub(config)?;
         let hub = self.hub(&file)?;
         if hub.is_exposed() && !self.insecure {
@@ -193,8 +180,7 @@ impl AmurgArgs {
         let ended = trunkline_connect::connect(options, client, stop).await;
         if let Some(own) = own {
             // Its only client is closed, so it ends within 4 s.
-            own.await
-                .map_err(|error| CliError::failed(anyhow!(error).context("the host failed")))?;
+            own.await.context("the host failed")?;
         }
         match ended.map_err(to_cli_error)? {
             ConnectorEnd::Stopped => Ok(exit::OK),

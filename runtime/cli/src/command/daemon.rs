@@ -16,7 +16,7 @@ use trunkline_client::Method;
 
 use super::{
     cluster::{DrainArgs, StatusArgs},
-    connect::ConnectArgs,
+    connect::HubSystem,
     print_line,
 };
 use crate::{
@@ -84,7 +84,7 @@ impl DownArgs {
 }
 
 /// Shows, reloads, drains and connects the daemon
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
   trunkline daemon status
@@ -93,32 +93,27 @@ Examples:
   trunkline daemon connect amurg --config amurg-runtime.json
 
 `trunkline up` starts the daemon, and `trunkline down` ends it.")]
-pub(crate) struct DaemonArgs {
-    #[command(subcommand)]
-    action: DaemonAction,
-}
-
-#[derive(Debug, Subcommand)]
-enum DaemonAction {
+pub(crate) enum DaemonCommand {
     Status(StatusArgs),
     Reload(ReloadArgs),
     Drain(DrainArgs),
-    Connect(ConnectArgs),
+    #[command(subcommand)]
+    Connect(HubSystem),
 }
 
-impl DaemonArgs {
+impl DaemonCommand {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
-        match self.action {
-            DaemonAction::Status(command) => command.run().await,
-            DaemonAction::Reload(command) => command.run().await,
-            DaemonAction::Drain(command) => command.run().await,
-            DaemonAction::Connect(command) => command.run(config).await,
+        match self {
+            Self::Status(command) => command.run().await,
+            Self::Reload(command) => command.run().await,
+            Self::Drain(command) => command.run().await,
+            Self::Connect(HubSystem::Amurg(command)) => command.run(config).await,
         }
     }
 
     /// Returns true for a command that serves others.
     pub(super) fn serves(&self) -> bool {
-        matches!(self.action, DaemonAction::Connect(_))
+        matches!(self, Self::Connect(_))
     }
 }
 
@@ -128,7 +123,7 @@ impl DaemonArgs {
 Examples:
   trunkline daemon reload
   trunkline daemon reload --state /srv/trunkline")]
-struct ReloadArgs {
+pub(crate) struct ReloadArgs {
     #[command(flatten)]
     state: DaemonSelection,
 }

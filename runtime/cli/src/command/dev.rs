@@ -1,12 +1,12 @@
 //! `trunkline dev`: commands for authors of adapters and hosts.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
-use super::{schema::SchemaArgs, wire::WireArgs};
+use super::{schema::SchemaArgs, wire::WireCommand};
 use crate::error::CommandResult;
 
 /// Shows and replays wire logs, and prints JSON Schemas
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
   trunkline dev wire show wire.log
@@ -14,22 +14,17 @@ Examples:
   trunkline dev schema config > trunkline.schema.json
 
 `trunkline adapter NAME` runs a built-in adapter on stdin and stdout, as a host does.")]
-pub(crate) struct DevArgs {
+pub(crate) enum DevCommand {
     #[command(subcommand)]
-    action: DevAction,
-}
-
-#[derive(Debug, Subcommand)]
-enum DevAction {
-    Wire(WireArgs),
+    Wire(WireCommand),
     Schema(SchemaArgs),
 }
 
-impl DevArgs {
+impl DevCommand {
     pub(super) fn run(self) -> CommandResult {
-        match self.action {
-            DevAction::Wire(command) => command.run(),
-            DevAction::Schema(command) => command.run(),
+        match self {
+            Self::Wire(command) => command.run(),
+            Self::Schema(command) => command.run(),
         }
     }
 }

@@ -9,7 +9,6 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use anyhow::anyhow;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
@@ -162,7 +161,7 @@ impl DoctorArgs {
         let mut of_host: Vec<_> = config
             .notices
             .iter()
-            .map(|notice| DoctorCheck::new(CheckCode::ConfigUnused, notice))
+            .map(|notice| CheckCode::ConfigUnused.check(notice))
             .collect();
         let spool = config.spool_dir.clone().unwrap_or_else(config::spool_dir);
         of_host.extend(folders::of_host(&config, &spool));
@@ -186,7 +185,7 @@ impl DoctorArgs {
         // An error of the policy or of the temporary folder is reported by its own check.
         let host = target::host(config).build();
         let means = tokio::task::spawn_blocking(MachineSupport::look).await;
-        let means = means.map_err(|error| CliError::failed(anyhow!(error)))?;
+        let means = means.map_err(CliError::failed)?;
 
         let running = match self.adapter {
             Some(_) => HashMap::new(),
@@ -306,7 +305,7 @@ impl DoctorArgs {
 
 /// Returns the start of the agent's process, or the reason why it cannot be checked.
 fn spec_of(host: &Result<Host, BuildError>, id: &str) -> Result<ChildSpec, DoctorCheck> {
-    let unchecked = |message: &str| DoctorCheck::new(CheckCode::AgentUnchecked, message);
+    let unchecked = |message: &str| CheckCode::AgentUnchecked.check(message);
     match host.as_ref().map(|host| host.child_spec(id)) {
         Ok(Some(Ok(spec))) => Ok(spec),
         Ok(Some(Err(error))) => {
@@ -328,7 +327,8 @@ fn unknown_profile(agent: &AgentConfig) -> Option<DoctorCheck> {
     }
     let message = format!("there is no built-in adapter `{name}`");
     Some(
-        DoctorCheck::new(CheckCode::ProfileUnknown, message)
+        CheckCode::ProfileUnknown
+            .check(message)
             .hint("`trunkline agents profiles` lists them"),
     )
 }

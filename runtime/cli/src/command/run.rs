@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use trunkline_host::{
     Cause, SessionEnd, TurnEnd,
@@ -402,9 +402,8 @@ fn read_prompt(given: Option<String>) -> Result<String, CliError> {
     }
     let mut text = String::new();
     let read = io::stdin().take(MAX_PROMPT + 1).read_to_string(&mut text);
-    read.map_err(|error| {
-        CliError::usage(anyhow!(error).context("failed to read the prompt from stdin"))
-    })?;
+    read.context("failed to read the prompt from stdin")
+        .map_err(CliError::usage)?;
     let (problem, next) = if text.is_empty() {
         (
             "the prompt is missing: stdin is empty".to_owned(),

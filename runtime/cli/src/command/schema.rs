@@ -17,7 +17,7 @@ Examples:
 
 Editors complete a configuration that starts with the key \
 `\"$schema\": \"./trunkline.schema.json\"`.")]
-pub(super) struct SchemaArgs {
+pub(crate) struct SchemaArgs {
     /// Schema to print [default: both directions of the protocol]
     #[arg(value_name = "WHAT")]
     of: Option<SchemaChoice>,

@@ -6,11 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use trunkline_journal::{Journal, Options, ReadBatch, Reader};
-use trunkline_protocol::{ListedSession, SessionId, SessionsList};
+use trunkline_protocol::{SessionId, SessionsList};
 use trunkline_sessions::{Archive, EntryPrinter, ExportFormat};
 
 use self::list::SessionFilter;
@@ -79,16 +79,11 @@ enum SessionAction {
     /// Lists the sessions; the default
     List(SessionFilter),
     /// Shows the facts of a session
-    Show {
-        /// Id of the session, or its start
-        #[arg(add = completion::sessions())]
-        id: String,
-    },
+    Show(SessionIdArg),
     /// Prints the events of a session
     History {
-        /// Id of the session, or its start
-        #[arg(add = completion::sessions())]
-        id: String,
+        #[command(flatten)]
+        id: SessionIdArg,
         /// Number of the first entry
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = crate::option_value::parse_count)]
         from: u64,
@@ -101,9 +96,8 @@ enum SessionAction {
     },
     /// Continues a session as `chat` does, after its earlier events
     Attach {
-        /// Id of the session, or its start
-        #[arg(add = completion::sessions())]
-        id: String,
+        #[command(flatten)]
+        id: SessionIdArg,
         /// Only watches
         #[arg(long, conflicts_with = "adapter")]
         observe: bool,
@@ -112,9 +106,8 @@ enum SessionAction {
     },
     /// Sends one input and prints the answer, as `run --session` does
     Send {
-        /// Id of the session, or its start
-        #[arg(add = completion::sessions())]
-        id: String,
+        #[command(flatten)]
+        id: SessionIdArg,
         /// Text of the input
         text: String,
         /// Ends when the input is stored; the turn runs on
@@ -124,17 +117,9 @@ enum SessionAction {
         serving: ServingOptions,
     },
     /// Stops the running turn of a session
-    Stop {
-        /// Id of the session, or its start
-        #[arg(add = completion::sessions())]
-        id: String,
-    },
+    Stop(SessionIdArg),
     /// Prints a session as Markdown
-    Export {
-        /// Id of the session, or its start
-        #[arg(add = completion::sessions())]
-        id: String,
-    },
+    Export(SessionIdArg),
     /// Copies a session, and prints the id of the copy
     ///
     /// The copy has the entries of its source. Nothing runs before its first input, files stay as
@@ -148,9 +133,8 @@ Examples:
   trunkline sessions fork s-1 --at 42
   trunkline sessions attach $(trunkline sessions fork s-1)")]
     Fork {
-        /// Id of the session, or its start
-        #[arg(add = completion::sessions())]
-        id: String,
+        #[command(flatten)]
+        id: SessionIdArg,
         /// Last entry of the copy; a turn that is open there ends in the copy [default: the last
         /// one]
         #[arg(long, value_name = "ENTRY", value_parser = crate::option_value::parse_count)]
@@ -158,17 +142,15 @@ Examples:
     },
     /// Sets the title of a session, which its agent then cannot change
     Rename {
-        /// Id of the session, or its start
-        #[arg(add = completion::sessions())]
-        id: String,
+        #[command(flatten)]
+        id: SessionIdArg,
         /// Title of at most 200 bytes; '' removes it
         title: String,
     },
     /// Hides a session from lists; it can still be continued
     Archive {
-        /// Id of the session, or its start
-        #[arg(add = completion::sessions())]
-        id: String,
+        #[command(flatten)]
+        id: SessionIdArg,
         /// Lists it again
         #[arg(long)]
         undo: bool,
@@ -183,23 +165,12 @@ Examples:
     },
 }
 
-impl SessionAction {
-    /// Returns the session ids of the command line, which may be shortened.
-    fn ids_mut(&mut self) -> &mut [String] {
-        match self {
-            Self::List(_) | Self::Check => &mut [],
-            Self::Show { id }
-            | Self::History { id, .. }
-            | Self::Attach { id, .. }
-            | Self::Send { id, .. }
-            | Self::Stop { id }
-            | Self::Export { id }
-            | Self::Fork { id, .. }
-            | Self::Rename { id, .. }
-            | Self::Archive { id, .. } => std::slice::from_mut(id),
-            Self::Rm { ids } => ids,
-        }
-    }
+/// Session of a command.
+#[derive(Debug, Args)]
+struct SessionIdArg {
+    /// Id of the session, or its start
+    #[arg(add = completion::sessions())]
+    id: String,
 }
 
 /// Options of the host that serves a session.
@@ -227,92 +198,112 @@ enum HistoryFormat {
 }
 
 impl SessionsArgs {
-    pub(super) async fn run(mut self, config: Option<&Path>) -> CommandResult {
+    pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let folder = journal::folder_or_daemons(self.journal.as_deref(), config)?;
-        let folder = folder.ok_or_else(journal::no_journal_error)?;
-        let is_json = self.json;
-        for id in self.action.iter_mut().flat_map(SessionAction::ids_mut) {
-            *id = listing::complete_id(&folder, std::mem::take(id)).await?;
-        }
-        if let Some(
-            SessionAction::Attach { id, serving, .. } | SessionAction::Send { id, serving, .. },
-        ) = &self.action
-            && serving.relocate
-        {
-            live::relocate(&folder, &parse_id(id)?).await?;
-        }
-        let access =
-            |adapter| JournalAccess::new(folder.clone(), AgentTarget::of_adapter(adapter), None);
-        let reader = JournalReader {
-            folder: folder.clone(),
-            is_json,
+        let reader = &JournalReader {
+            folder: folder.ok_or_else(journal::no_journal_error)?,
+            is_json: self.json,
         };
-        match self.action {
-            None => list::list(&reader, config, self.filter).await,
-            Some(SessionAction::List(filter)) => {
-                list::list(&reader, config, filter.or(self.filter)).await
-            }
-            Some(SessionAction::Show { id }) => list::show(&reader, &id).await,
-            Some(SessionAction::History {
+        let access = |adapter| {
+            JournalAccess::new(
+                reader.folder.clone(),
+                AgentTarget::of_adapter(adapter),
+                None,
+            )
+        };
+        let Some(action) = self.action else {
+            return list::list(reader, config, self.filter).await;
+        };
+        match action {
+            SessionAction::List(filter) => list::list(reader, config, filter.or(self.filter)).await,
+            SessionAction::Show(id) => list::show(reader, &reader.find_id(id.id).await?).await,
+            SessionAction::History {
                 id,
                 from,
                 format,
                 follow,
-            }) => {
+            } => {
                 let format = match format {
-                    HistoryFormat::Text if is_json => HistoryFormat::Json,
+                    HistoryFormat::Text if reader.is_json => HistoryFormat::Json,
                     format => format,
                 };
-                live::history(&reader, &id, from, format, follow).await
+                live::history(reader, &reader.find_id(id.id).await?, from, format, follow).await
             }
-            Some(SessionAction::Export { id }) => {
-                let format = if is_json {
+            SessionAction::Export(id) => {
+                let format = if reader.is_json {
                     HistoryFormat::Json
                 } else {
                     HistoryFormat::Markdown
                 };
-                live::history(&reader, &id, 1, format, false).await
+                live::history(reader, &reader.find_id(id.id).await?, 1, format, false).await
             }
-            Some(SessionAction::Attach {
-                id, observe: true, ..
-            }) => live::observe(&reader, &id).await,
-            Some(SessionAction::Attach { id, serving, .. }) => {
+            SessionAction::Attach {
+                id,
+                observe,
+                serving,
+            } => {
+                let id = reader.find_id(id.id).await?;
+                serving.relocate(reader, &id).await?;
+                if observe {
+                    return live::observe(reader, &id).await;
+                }
                 let screen = SessionScreen::new(OutputDetail::Calm);
-                chat::attach(access(serving.adapter), &id, config, screen, None).await
+                chat::attach(access(serving.adapter), id.as_str(), config, screen, None).await
             }
-            Some(SessionAction::Send {
+            SessionAction::Send {
                 id,
                 text,
-                no_wait: true,
-                ..
-            }) => live::submit(&reader, &parse_id(&id)?, &text).await,
-            Some(SessionAction::Send {
-                id, text, serving, ..
-            }) => {
+                no_wait,
+                serving,
+            } => {
+                let id = reader.find_id(id.id).await?;
+                serving.relocate(reader, &id).await?;
+                if no_wait {
+                    return live::submit(reader, &id, &text).await;
+                }
                 let mut interrupts = InterruptSignals::watch()?;
                 let turn = SingleTurn {
                     prompt: text,
                     files: Vec::new(),
-                    conversation: live::conversation(is_json),
+                    conversation: live::conversation(reader.is_json),
                     again: None,
                 };
                 let is_ad_hoc = serving.adapter.is_some();
                 let mode = AttachMode::OwnTurns;
-                let open = access(serving.adapter).attach(&id, mode, config).await?;
-                turn.run(open, is_ad_hoc, config, &mut interrupts).await
+                let open = access(serving.adapter).attach(id.as_str(), mode, config);
+                turn.run(open.await?, is_ad_hoc, config, &mut interrupts)
+                    .await
             }
-            Some(SessionAction::Stop { id }) => live::stop(&folder, &parse_id(&id)?).await,
+            SessionAction::Stop(id) => live::stop(reader, &reader.find_id(id.id).await?).await,
             // Only reads the disk.
-            Some(SessionAction::Check) => tokio::task::block_in_place(|| reader.check()),
-            Some(SessionAction::Fork { id, at }) => edit::fork(&reader, &id, at).await,
-            Some(SessionAction::Rename { id, title }) => {
-                edit::edit(&reader, &id, Some(title), None).await
+            SessionAction::Check => tokio::task::block_in_place(|| reader.check()),
+            SessionAction::Fork { id, at } => {
+                edit::fork(reader, &reader.find_id(id.id).await?, at).await
             }
-            Some(SessionAction::Archive { id, undo }) => {
-                edit::edit(&reader, &id, None, Some(!undo)).await
+            SessionAction::Rename { id, title } => {
+                edit::edit(reader, &reader.find_id(id.id).await?, Some(title), None).await
             }
-            Some(SessionAction::Rm { ids }) => live::remove(&reader, &ids).await,
+            SessionAction::Archive { id, undo } => {
+                edit::edit(reader, &reader.find_id(id.id).await?, None, Some(!undo)).await
+            }
+            SessionAction::Rm { ids } => {
+                let mut found = Vec::with_capacity(ids.len());
+                for id in ids {
+                    found.push(reader.find_id(id).await?);
+                }
+                live::remove(reader, &found).await
+            }
         }
+    }
+}
+
+impl ServingOptions {
+    /// Moves the session to another host, if the command line requests it.
+    async fn relocate(&self, reader: &JournalReader, id: &SessionId) -> Result<(), CliError> {
+        if self.relocate {
+            live::relocate(&reader.folder, id).await?;
+        }
+        Ok(())
     }
 }
 
@@ -323,15 +314,17 @@ struct JournalReader {
 }
 
 impl JournalReader {
-    fn find_session(&self, archive: &Archive, id: &str) -> Result<ListedSession, CliError> {
-        let found = archive.show(&parse_id(id)?).map_err(anyhow::Error::from)?;
-        found.ok_or_else(|| journal::no_session(id, &self.folder))
+    /// Returns the id that the command line names, in full or by its start.
+    async fn find_id(&self, text: String) -> Result<SessionId, CliError> {
+        let id = listing::complete_id(&self.folder, text).await?;
+        SessionId::new(id).map_err(CliError::usage)
     }
 
-    fn print_history(&self, id: &str, from: u64, format: HistoryFormat) -> CommandResult {
+    fn print_history(&self, id: &SessionId, from: u64, format: HistoryFormat) -> CommandResult {
         let archive = journal::open_archive(&self.folder)?;
-        let session = self.find_session(&archive, id)?;
-        let Some(mut reader) = archive.read(&parse_id(id)?, from) else {
+        let session = archive.show(id).map_err(anyhow::Error::from)?;
+        let session = session.ok_or_else(|| journal::no_session(id.as_str(), &self.folder))?;
+        let Some(mut reader) = archive.read(id, from) else {
             return Ok(exit::OK);
         };
         let mut out = anstream::stdout().lock();
@@ -349,10 +342,8 @@ impl JournalReader {
 
     fn check(&self) -> CommandResult {
         let archive = journal::open_archive(&self.folder)?;
-        let report = trunkline_journal::check(&self.folder).map_err(|error| {
-            let failed = format!("failed to read the journal {}", self.folder.display());
-            CliError::failed(anyhow!(error).context(failed))
-        })?;
+        let report = trunkline_journal::check(&self.folder)
+            .with_context(|| format!("failed to read the journal {}", self.folder.display()))?;
         let unreachable = find_unreachable(&archive)?.map(|id| {
             let damage = format!(
                 "the id {id} does not find its session: the file `format` is damaged, or of another journal; \
@@ -402,14 +393,14 @@ impl JournalReader {
         Ok(code)
     }
 
-    fn remove(&self, ids: &[String]) -> CommandResult {
+    fn remove(&self, ids: &[SessionId]) -> CommandResult {
         // A missing journal must not be created.
         journal::open_archive(&self.folder)?;
         let (journal, _) = Journal::open(&self.folder, Options::default())
             .map_err(|error| journal::refused(error, &self.folder))?;
         for (removed, id) in ids.iter().enumerate() {
             let known = journal
-                .find(id)
+                .find(id.as_str())
                 .filter(|key| journal.known(*key).is_some_and(|known| !known.is_removed));
             let key = known.ok_or_else(|| not_removed(id, removed))?;
             journal.remove(key).map_err(anyhow::Error::from)?;
@@ -418,7 +409,7 @@ impl JournalReader {
         self.report_removed(ids)
     }
 
-    fn report_removed(&self, ids: &[String]) -> CommandResult {
+    fn report_removed(&self, ids: &[SessionId]) -> CommandResult {
         if self.is_json {
             return print_json(&json!({ "removed": ids }));
         }
@@ -461,7 +452,8 @@ fn find_unreachable(archive: &Archive) -> Result<Option<String>, CliError> {
     let Some(first) = page.sessions.into_iter().flatten().next() else {
         return Ok(None);
     };
-    let found = archive.show(&parse_id(&first.session_id)?);
+    let id = SessionId::new(&*first.session_id).map_err(CliError::usage)?;
+    let found = archive.show(&id);
     let is_found = found.map_err(anyhow::Error::from)?.is_some();
     Ok((!is_found).then_some(first.session_id))
 }
@@ -476,13 +468,10 @@ impl From<HistoryFormat> for ExportFormat {
     }
 }
 
-fn not_removed(id: &str, removed: usize) -> CliError {
+fn not_removed(id: &SessionId, removed: usize) -> CliError {
     CliError::usage(anyhow!(
-        "the journal has no session {id:?}; {removed} were removed"
+        "the journal has no session {:?}; {removed} were removed",
+        id.as_str()
     ))
     .next("`trunkline sessions` lists them")
-}
-
-fn parse_id(id: &str) -> Result<SessionId, CliError> {
-    SessionId::new(id).map_err(|error| CliError::usage(anyhow!(error)))
 }

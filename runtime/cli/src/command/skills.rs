@@ -17,17 +17,11 @@ use crate::error::{CliError, CommandResult};
 const SKILL_FILE: &str = "SKILL.md";
 
 /// Manages the skills of agents
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Example:
   trunkline agents skills sync /srv/skills --dry-run")]
-pub(super) struct SkillsArgs {
-    #[command(subcommand)]
-    action: SkillsAction,
-}
-
-#[derive(Debug, Subcommand)]
-enum SkillsAction {
+pub(super) enum SkillsCommand {
     Sync(SyncArgs),
 }
 
@@ -46,7 +40,7 @@ Agents read skills from these folders:
 An existing entry is preserved. Links into FOLDER whose skill does not exist are \
 removed. Skills of single sessions need no links: see `skills` in the agent's \
 configuration.")]
-struct SyncArgs {
+pub(super) struct SyncArgs {
     /// Folder with the skills: one subfolder with a `SKILL.md` each
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
@@ -95,15 +89,8 @@ struct SkillEntry {
     step: LinkAction,
 }
 
-impl SkillsArgs {
-    pub(super) fn run(self) -> CommandResult {
-        let SkillsAction::Sync(sync) = self.action;
-        sync.run()
-    }
-}
-
 impl SyncArgs {
-    fn run(self) -> CommandResult {
+    pub(super) fn run(self) -> CommandResult {
         let (skills, source) = fs::canonicalize(&self.folder)
             .and_then(|source| Ok((skills(&source)?, source)))
             .with_context(|| format!("failed to read the folder {}", self.folder.display()))

@@ -24,7 +24,7 @@ use crate::{
 /// It cannot answer permission requests, whatever its scope, unless it is created with --approve.
 /// The daemon need not run. A running daemon applies a change within a second, and closes the
 /// streams of a revoked token.
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
   trunkline token new --scope control
@@ -33,13 +33,7 @@ Examples:
   trunkline token new --scope control --agents codex,claude-code
   trunkline token list
   trunkline token revoke 3f9c2a11")]
-pub(crate) struct TokenArgs {
-    #[command(subcommand)]
-    action: TokenAction,
-}
-
-#[derive(Debug, Subcommand)]
-enum TokenAction {
+pub(crate) enum TokenCommand {
     /// Creates a token and prints it, this one time only
     New(NewTokenArgs),
     /// Lists the valid tokens, without their secrets
@@ -64,7 +58,7 @@ enum TokenAction {
 }
 
 #[derive(Debug, Args)]
-struct NewTokenArgs {
+pub(crate) struct NewTokenArgs {
     /// Access level
     #[arg(long, value_parser = scope())]
     scope: Scope,
@@ -106,12 +100,12 @@ fn scope() -> impl TypedValueParser<Value = Scope> {
     PossibleValuesParser::new(values).try_map(move |name| find(name).ok_or("unknown scope"))
 }
 
-impl TokenArgs {
+impl TokenCommand {
     pub(super) fn run(self) -> CommandResult {
-        match self.action {
-            TokenAction::New(new) => new.run(),
-            TokenAction::List { state, json } => list(&state, json),
-            TokenAction::Revoke {
+        match self {
+            Self::New(new) => new.run(),
+            Self::List { state, json } => list(&state, json),
+            Self::Revoke {
                 id,
                 keep_tokens,
                 state,

@@ -323,9 +323,10 @@ impl UpArgs {
 
 /// Returns the HTTP listener that a supervisor opened, as systemd does for a socket unit.
 fn passed_on() -> Result<Option<StdListener>, CliError> {
-    let listener = ListenFd::from_env().take_tcp_listener(0).map_err(|error| {
-        CliError::usage(anyhow!(error).context("failed to take the socket of LISTEN_FDS"))
-    })?;
+    let listener = ListenFd::from_env()
+        .take_tcp_listener(0)
+        .context("failed to take the socket of LISTEN_FDS")
+        .map_err(CliError::usage)?;
     if let Some(listener) = &listener {
         listener.set_nonblocking(true)?;
         // Agents must not inherit the socket.

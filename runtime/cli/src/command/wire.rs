@@ -1,6 +1,6 @@
 //! `trunkline dev wire`: prints and replays wire logs.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use crate::error::CommandResult;
 
@@ -13,7 +13,7 @@ mod show;
 /// Prints wire logs and replays them to an adapter
 ///
 /// A wire log is the file of `--wire-log FILE` of `run`, `chat`, `serve` and `demo`.
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
   trunkline run --wire-log wire.log 'hello'
@@ -21,22 +21,16 @@ Examples:
   trunkline dev wire show wire.log --session s-1 --follow
   trunkline dev wire show wire.log --json | jq .message.type
   trunkline dev wire replay wire.log -- python3 my_adapter.py")]
-pub(super) struct WireArgs {
-    #[command(subcommand)]
-    action: WireAction,
-}
-
-#[derive(Debug, Subcommand)]
-enum WireAction {
+pub(crate) enum WireCommand {
     Show(show::ShowArgs),
     Replay(replay::ReplayArgs),
 }
 
-impl WireArgs {
+impl WireCommand {
     pub(super) fn run(self) -> CommandResult {
-        match self.action {
-            WireAction::Show(show) => show.run(),
-            WireAction::Replay(replay) => super::on_runtime(replay.run()),
+        match self {
+            Self::Show(show) => show.run(),
+            Self::Replay(replay) => super::on_runtime(replay.run()),
         }
     }
 }

@@ -234,7 +234,7 @@ impl LinePrompt {
             }
             Err(ReadlineError::Interrupted) => PromptLine::Interrupted,
             Err(ReadlineError::Eof) => PromptLine::End,
-            Err(error) => return Err(anyhow!(error).context("failed to read a line")),
+            Err(error) => return Err(error).context("failed to read a line"),
         };
         self.editor = Some(editor);
         Ok(line)

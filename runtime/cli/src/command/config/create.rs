@@ -24,7 +24,7 @@ const FILE_NAME: &str = "trunkline.json";
 Examples:
   trunkline config init
   trunkline config init --output team.json && trunkline --config team.json up")]
-pub(super) struct InitArgs {
+pub(crate) struct InitArgs {
     /// File to write
     #[arg(long, short, value_name = "FILE", default_value = FILE_NAME)]
     output: PathBuf,
@@ -44,7 +44,7 @@ Examples:
   trunkline config add codex
   trunkline config add claude-code --id reviewer -c model=opus
   trunkline config add generic-job --id count -c command=wc")]
-pub(super) struct AddArgs {
+pub(crate) struct AddArgs {
     /// Built-in adapter, as in `trunkline agents profiles`
     #[arg(value_name = "AGENT")]
     profile: String,

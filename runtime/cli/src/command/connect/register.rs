@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use anstream::eprintln;
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
@@ -114,11 +114,8 @@ async fn ask<T: DeserializeOwned>(
     let answered = timeout(ANSWER_TIMEOUT, asked)
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-    let (status, body) = answered.map_err(|error| {
-        CliError::failed(
-            anyhow!(error).context(format!("failed to send a request to the hub at {hub}")),
-        )
-    })?;
+    let (status, body) =
+        answered.with_context(|| format!("failed to send a request to the hub at {hub}"))?;
     if !status.is_success() {
         return Err(
             CliError::failed(anyhow!("the hub at {hub} answered {status}"))

@@ -39,10 +39,7 @@ pub(super) async fn version(
 ) -> Option<DoctorCheck> {
     if let Profile::BuiltIn(name) = &agent.profile {
         let version = env!("CARGO_PKG_VERSION");
-        return Some(DoctorCheck::new(
-            CheckCode::CommandVersion,
-            format!("{name} {version}, built in"),
-        ));
+        return Some(CheckCode::CommandVersion.check(format!("{name} {version}, built in")));
     }
     if agent.sdk {
         let answer = query(spec.clone().arg("--describe"), within).await.ok()?;
@@ -52,8 +49,7 @@ pub(super) async fn version(
             .flatten()
             .collect::<Vec<_>>()
             .join(" ");
-        return (!words.is_empty())
-            .then(|| DoctorCheck::new(CheckCode::CommandVersion, redact::text(&words)));
+        return (!words.is_empty()).then(|| CheckCode::CommandVersion.check(redact::text(&words)));
     }
     if !program::reports_version(&spec.program) {
         return None;
@@ -67,10 +63,7 @@ pub(super) async fn version(
     })?;
     let text = String::from_utf8_lossy(&answer.stdout);
     let line = text.lines().find(|line| !line.trim().is_empty())?;
-    Some(DoctorCheck::new(
-        CheckCode::CommandVersion,
-        redact::text(line),
-    ))
+    Some(CheckCode::CommandVersion.check(redact::text(line)))
 }
 
 /// Runs the adapter's own checks. Only a built-in adapter and one with the SDK are queried, because
@@ -82,17 +75,15 @@ pub(super) async fn diagnose(
 ) -> Vec<DoctorCheck> {
     if !agent.sdk {
         return vec![
-            DoctorCheck::new(CheckCode::AdapterNotAsked, "its own checks were not run")
+            CheckCode::AdapterNotAsked
+                .check("its own checks were not run")
                 .hint("set `\"sdk\": true` if the program supports `--diagnose`"),
         ];
     }
     match query(spec.clone().arg("--diagnose"), within).await {
         Ok(answer) => advised(agent, judge(&answer, within)),
         // The check of the program or of the containment reports this, except for a shortage.
-        Err(error) => vec![DoctorCheck::new(
-            CheckCode::AdapterUnclear,
-            format!("failed to {error}"),
-        )],
+        Err(error) => vec![CheckCode::AdapterUnclear.check(format!("failed to {error}"))],
     }
 }
 
@@ -120,16 +111,16 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<DoctorCheck> {
             humantime::format_duration(within)
         );
         return vec![words(
-            DoctorCheck::new(CheckCode::AdapterSilent, message).hint("increase --timeout"),
+            CheckCode::AdapterSilent
+                .check(message)
+                .hint("increase --timeout"),
         )];
     };
     let Ok(diagnosed) = serde_json::from_slice::<AdapterDiagnosis>(&answer.stdout) else {
         let message = format!("`--diagnose` printed no report and ended with {exit}");
         let hint =
             "an adapter with the SDK prints one JSON object; check `sdk` and `config` of the agent";
-        return vec![words(
-            DoctorCheck::new(CheckCode::AdapterUnclear, message).hint(hint),
-        )];
+        return vec![words(CheckCode::AdapterUnclear.check(message).hint(hint))];
     };
     let all = diagnosed.checks.len();
     let mut message = format!(
@@ -140,14 +131,11 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<DoctorCheck> {
         message.push_str(&format!("; {} are omitted", all - MAX_CHECKS));
     }
     let mut own = diagnosed.checks.into_iter().map(DoctorCheck::of_adapter);
-    let mut checks = vec![DoctorCheck::new(CheckCode::AdapterDiagnosed, message)];
+    let mut checks = vec![CheckCode::AdapterDiagnosed.check(message)];
     checks.extend(own.by_ref().take(MAX_CHECKS));
     // Omitted checks count too: a longer report must not hide an error.
     if own.any(|own| own.level == Level::Error) {
-        checks.push(DoctorCheck::new(
-            CheckCode::AdapterUnclear,
-            "one of the omitted checks is an error",
-        ));
+        checks.push(CheckCode::AdapterUnclear.check("one of the omitted checks is an error"));
     }
     checks
 }

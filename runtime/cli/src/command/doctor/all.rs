@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::anyhow;
 use serde::Serialize;
 use tokio::task::JoinSet;
 use trunkline_host::Host;
@@ -60,9 +59,7 @@ fn host_of_all(mut config: Config) -> Result<(Host, Vec<AgentConfig>), CliError>
     config.agents.iter_mut().for_each(target::list_variables);
     config.default_agent = None;
     let agents = config.agents.clone();
-    let host = target::host(config)
-        .build()
-        .map_err(|error| CliError::failed(anyhow!(error)))?;
+    let host = target::host(config).build().map_err(CliError::failed)?;
     Ok((host, agents))
 }
 

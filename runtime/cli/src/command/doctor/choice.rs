@@ -14,22 +14,18 @@ pub(super) fn of_host(config: &Config) -> Vec<DoctorCheck> {
         let mut with_it = config.clone();
         add_built_in(&mut with_it, &id);
         match with_it.agent(&id) {
-            Some(_) => DoctorCheck::new(
-                CheckCode::ChoiceAgent,
-                format!("{AGENT} selects {id}, unless --agent is given"),
-            ),
-            None => DoctorCheck::new(
-                CheckCode::ChoiceUnknown,
-                format!("{AGENT} names {id}, which is not an agent"),
-            )
-            .hint("unset it, or name an agent of `trunkline agents`"),
+            Some(_) => CheckCode::ChoiceAgent
+                .check(format!("{AGENT} selects {id}, unless --agent is given")),
+            None => CheckCode::ChoiceUnknown
+                .check(format!("{AGENT} names {id}, which is not an agent"))
+                .hint("unset it, or name an agent of `trunkline agents`"),
         }
     });
     let model = variable(MODEL).map(|model| {
         let message = format!(
             "{MODEL} selects {model}, unless --model is given; it overrides the configuration"
         );
-        DoctorCheck::new(CheckCode::ChoiceModel, message)
+        CheckCode::ChoiceModel.check(message)
     });
     agent.into_iter().chain(model).collect()
 }
@@ -39,10 +35,6 @@ pub(super) fn of_agent(agent: &AgentConfig, environment: &Environment) -> Option
     let profile = built_in(&agent.profile).filter(|_| model_of(agent).is_none())?;
     let value = |name: &&str| environment.variables.contains_key(OsStr::new(name));
     let set: Vec<_> = profile.model_variables().filter(value).collect();
-    (!set.is_empty()).then(|| {
-        DoctorCheck::new(
-            CheckCode::ChoiceModel,
-            format!("{} from the environment", set.join(", ")),
-        )
-    })
+    (!set.is_empty())
+        .then(|| CheckCode::ChoiceModel.check(format!("{} from the environment", set.join(", "))))
 }

@@ -33,11 +33,9 @@ pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<DoctorCheck> {
         match value.read(name, |variable| env::var_os(variable)) {
             Ok(read) if read.is_empty() && value.is_place() => {
                 checks.push(
-                    DoctorCheck::new(
-                        CheckCode::EnvEmpty,
-                        format!("{name} is empty: {}", place(value)),
-                    )
-                    .hint("store the value there, or remove the name from `env`"),
+                    CheckCode::EnvEmpty
+                        .check(format!("{name} is empty: {}", place(value)))
+                        .hint("store the value there, or remove the name from `env`"),
                 );
                 true
             }
@@ -49,7 +47,8 @@ pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<DoctorCheck> {
             }
             Err(error) => {
                 checks.push(
-                    DoctorCheck::new(CheckCode::EnvUnresolved, format!("failed to {error}"))
+                    CheckCode::EnvUnresolved
+                        .check(format!("failed to {error}"))
                         .hint("the agent cannot start until this value is available"),
                 );
                 false
@@ -94,14 +93,12 @@ pub(super) fn names(
     };
     let declared = spec.env.len();
     let message = format!("{} variables: {how} {declared} by name", given.len());
-    let mut checks = vec![DoctorCheck::new(CheckCode::EnvGiven, message).detail(list(given))];
+    let mut checks = vec![CheckCode::EnvGiven.check(message).detail(list(given))];
     if !environment.withheld.is_empty() {
         checks.push(
-            DoctorCheck::new(
-                CheckCode::EnvWithheld,
-                list(environment.withheld.iter().collect()),
-            )
-            .hint("variables that load code are inherited only by `env` or `env_passthrough`"),
+            CheckCode::EnvWithheld
+                .check(list(environment.withheld.iter().collect()))
+                .hint("variables that load code are inherited only by `env` or `env_passthrough`"),
         );
     }
     let missing: BTreeSet<_> = agent
@@ -112,11 +109,9 @@ pub(super) fn names(
         .collect();
     for name in missing {
         checks.push(
-            DoctorCheck::new(
-                CheckCode::EnvMissing,
-                format!("the host has no variable {name}"),
-            )
-            .hint("set it in the host's environment, or remove it from `env_passthrough`"),
+            CheckCode::EnvMissing
+                .check(format!("the host has no variable {name}"))
+                .hint("set it in the host's environment, or remove it from `env_passthrough`"),
         );
     }
     checks
@@ -134,19 +129,14 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
         let named = name.to_string_lossy();
         let value = agent.command.env.get(&*named);
         let from = value.map_or_else(|| "from the host's environment".to_owned(), place);
-        checks.push(DoctorCheck::new(
-            CheckCode::CredentialsPresent,
-            format!("{named}, {from}"),
-        ));
+        checks.push(CheckCode::CredentialsPresent.check(format!("{named}, {from}")));
         if matches!(value, Some(EnvValue::Text(text)) if !text.is_empty()) {
             checks.push(
-                DoctorCheck::new(
-                    CheckCode::CredentialInFile,
-                    format!("the value of {named} is in the configuration"),
-                )
-                .hint(format!(
-                    "replace it by {{\"from_file\": \"PATH\"}} or {{\"from_env\": \"{named}\"}}"
-                )),
+                CheckCode::CredentialInFile
+                    .check(format!("the value of {named} is in the configuration"))
+                    .hint(format!(
+                        "replace it by {{\"from_file\": \"PATH\"}} or {{\"from_env\": \"{named}\"}}"
+                    )),
             );
         }
     }
@@ -157,9 +147,7 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
         .for_each(|config| sensitive_places(config, String::new(), false, &mut places));
     for place in places {
         checks.push(
-            DoctorCheck::new(
-                CheckCode::CredentialInFile,
-                format!("the value of {place} of the adapter's configuration is in the configuration file"),
+            CheckCode::CredentialInFile.check(format!("the value of {place} of the adapter's configuration is in the configuration file"),
             )
             .hint("use an environment variable, if the adapter supports one"),
         );
@@ -170,29 +158,24 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
         .collect();
     if !kept.is_empty() {
         checks.push(
-            DoctorCheck::new(CheckCode::CredentialsKept, format!("the host has {}", kept.join(", ")))
+            CheckCode::CredentialsKept.check(format!("the host has {}", kept.join(", ")))
                 .hint("`pass_credentials: false` withholds them from the agent; remove it, or name them in `env_passthrough`"),
         );
     }
     if checks.is_empty() {
-        checks.push(DoctorCheck::new(
-            CheckCode::CredentialsNone,
-            "no variable name looks like a credential",
-        ));
+        checks.push(CheckCode::CredentialsNone.check("no variable name looks like a credential"));
     }
     for (name, value) in &agent.command.env {
         if let EnvValue::FromFile(path) = value
             && is_open(path)
         {
             checks.push(
-                DoctorCheck::new(
-                    CheckCode::CredentialOpen,
-                    format!(
+                CheckCode::CredentialOpen
+                    .check(format!(
                         "every user can read {}, the value of {name}",
                         path.display()
-                    ),
-                )
-                .hint(format!("chmod o-r {}", path.display())),
+                    ))
+                    .hint(format!("chmod o-r {}", path.display())),
             );
         }
     }

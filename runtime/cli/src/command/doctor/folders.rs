@@ -17,8 +17,8 @@ pub(super) fn of_host(config: &Config, spool: &Path) -> Vec<DoctorCheck> {
         .clone()
         .or_else(|| config::state_dir(|name| std::env::var_os(name)));
     let check = |used: Result<String, String>, codes: [CheckCode; 2], hint: &str| match used {
-        Ok(how) => DoctorCheck::new(codes[0], how),
-        Err(why) => DoctorCheck::new(codes[1], why).hint(hint),
+        Ok(how) => codes[0].check(how),
+        Err(why) => codes[1].check(why).hint(hint),
     };
     let state = check(
         match &state {
@@ -45,18 +45,14 @@ pub(super) fn of_host(config: &Config, spool: &Path) -> Vec<DoctorCheck> {
 pub(super) fn of_agent(agent: &AgentConfig, work_dir: &Path) -> Vec<DoctorCheck> {
     let configured = !agent.command.work_dir.as_os_str().is_empty();
     let mut checks = vec![match enterable(work_dir) {
-        Ok(()) if configured => {
-            DoctorCheck::new(CheckCode::WorkDirUsable, work_dir.to_string_lossy())
-        }
-        Ok(()) => DoctorCheck::new(
-            CheckCode::WorkDirUsable,
-            format!("{}, the working directory of the host", work_dir.display()),
-        ),
-        Err(error) => DoctorCheck::new(
-            CheckCode::WorkDirUnusable,
-            format!("{}: {error}", work_dir.display()),
-        )
-        .hint("create that folder, or correct `work_dir`"),
+        Ok(()) if configured => CheckCode::WorkDirUsable.check(work_dir.to_string_lossy()),
+        Ok(()) => CheckCode::WorkDirUsable.check(format!(
+            "{}, the working directory of the host",
+            work_dir.display()
+        )),
+        Err(error) => CheckCode::WorkDirUnusable
+            .check(format!("{}: {error}", work_dir.display()))
+            .hint("create that folder, or correct `work_dir`"),
     }];
     for root in &agent.file_roots {
         let why = match (Pinned::new(root), enterable(root)) {
@@ -65,11 +61,12 @@ pub(super) fn of_agent(agent: &AgentConfig, work_dir: &Path) -> Vec<DoctorCheck>
             (Ok(_), Ok(())) => continue,
         };
         checks.push(
-            DoctorCheck::new(
-                CheckCode::RootMissing,
-                format!("no files can be read from {}: {why}", root.display()),
-            )
-            .hint("create that folder, or correct `file_roots`"),
+            CheckCode::RootMissing
+                .check(format!(
+                    "no files can be read from {}: {why}",
+                    root.display()
+                ))
+                .hint("create that folder, or correct `file_roots`"),
         );
     }
     checks

@@ -88,20 +88,21 @@ pub(crate) fn must_be_here(chosen: &ChosenHost) -> Result<(), CliError> {
 
 fn not_installed(agent: &AgentConfig, spec: &ChildSpec, program: &OsStr) -> CliError {
     let name = program.to_string_lossy();
-    let place = program::work_dir(spec).join(program);
-    if program.as_bytes().contains(&b'/') && place.is_dir() {
+    let is_path = program.as_bytes().contains(&b'/');
+    if is_path && program::work_dir(spec).join(program).is_dir() {
         return CliError::not_started(anyhow!("{name} is a folder")).next("name the program in it");
     }
-    let fault = CliError::not_started(if program.as_bytes().contains(&b'/') {
-        anyhow!("the program {name} does not exist")
+    let (problem, next) = if is_path {
+        (
+            anyhow!("the program {name} does not exist"),
+            "correct the path; a relative path starts at the working directory",
+        )
     } else {
-        anyhow!("`{name}` is not installed: not found in PATH")
-    });
-    match advice::wrapped_by(agent) {
-        Some(wrapped) => fault.next(wrapped.install()),
-        None if program.as_bytes().contains(&b'/') => {
-            fault.next("correct the path; a relative path starts at the working directory")
-        }
-        None => fault.next("install it, or use its full path"),
-    }
+        (
+            anyhow!("`{name}` is not installed: not found in PATH"),
+            "install it, or use its full path",
+        )
+    };
+    let install = advice::wrapped_by(agent).map(|wrapped| wrapped.install());
+    CliError::not_started(problem).next(install.as_deref().unwrap_or(next))
 }

@@ -44,17 +44,16 @@ pub(super) fn containment(agent: &AgentConfig, support: &Support) -> DoctorCheck
                 _ => "group: processes that leave the process group survive it",
             };
             match choice.why_not_better {
-                None => DoctorCheck::new(CheckCode::ContainmentUsed, what),
-                Some(why) => DoctorCheck::new(CheckCode::ContainmentWeaker, what)
+                None => CheckCode::ContainmentUsed.check(what),
+                Some(why) => CheckCode::ContainmentWeaker
+                    .check(what)
                     .detail(format!("no stronger containment works here: {why}")),
             }
         }
-        Err(why) => DoctorCheck::new(
-            CheckCode::ContainmentUnavailable,
-            format!("the requested containment {asked} cannot be used"),
-        )
-        .detail(why)
-        .hint("set `\"containment\": \"auto\"`, or enable it on this machine"),
+        Err(why) => CheckCode::ContainmentUnavailable
+            .check(format!("the requested containment {asked} cannot be used"))
+            .detail(why)
+            .hint("set `\"containment\": \"auto\"`, or enable it on this machine"),
     }
 }
 
@@ -83,19 +82,13 @@ pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<DoctorChe
             }
             _ => continue,
         };
-        let check = DoctorCheck::new(
-            CheckCode::LimitsWeaker,
-            format!("the limit of {what} {problem}"),
-        );
+        let check = CheckCode::LimitsWeaker.check(format!("the limit of {what} {problem}"));
         checks.push(match &enforcement.not_better {
             Some(why) => check.detail(why),
             None => check,
         });
     }
-    checks.insert(
-        0,
-        DoctorCheck::new(CheckCode::LimitsEnforced, parts.join(", ")),
-    );
+    checks.insert(0, CheckCode::LimitsEnforced.check(parts.join(", ")));
     checks
 }
 
@@ -123,10 +116,9 @@ pub(super) fn exfiltration(agent: &AgentConfig) -> Option<DoctorCheck> {
         .map(|key| format!("`{key}`"))
         .collect::<Vec<_>>()
         .join(", ");
-    let check = DoctorCheck::new(
-        CheckCode::NetworkOpen,
-        format!("{what} and an open network: data that the agent reads can be sent out"),
-    );
+    let check = CheckCode::NetworkOpen.check(format!(
+        "{what} and an open network: data that the agent reads can be sent out"
+    ));
     Some(check.hint("add a `sandbox` with `allowed_domains`, or remove them"))
 }
 
@@ -148,10 +140,10 @@ fn brought(config: &serde_json::Value) -> Vec<&'static str> {
 /// Checks the sandbox. `inside` is the check of the paths and the program inside it.
 pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> Vec<DoctorCheck> {
     let Some(sandbox) = &agent.sandbox else {
-        return vec![DoctorCheck::new(
-            CheckCode::SandboxNone,
-            "none: it has the access of the host's user to files and network",
-        )];
+        return vec![
+            CheckCode::SandboxNone
+                .check("none: it has the access of the host's user to files and network"),
+        ];
     };
     let backend = sandbox.backend.clone();
     // A cancelled task has no result.
@@ -160,11 +152,9 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
     };
     let name = sandbox.backend.name();
     if let Some(problem) = support.problem {
-        let check = DoctorCheck::new(
-            CheckCode::SandboxUnavailable,
-            format!("{name} cannot be used here"),
-        )
-        .detail(problem);
+        let check = CheckCode::SandboxUnavailable
+            .check(format!("{name} cannot be used here"))
+            .detail(problem);
         return vec![check.hint("the agent cannot start; install it, or choose another `backend`")];
     }
     let network = match &sandbox.network {
@@ -173,32 +163,24 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
         Network::Allow(names) => format!("network: {}", names.join(", ")),
     };
     let version = support.version.unwrap_or_else(|| name.to_owned());
-    let mut checks = vec![DoctorCheck::new(
-        CheckCode::SandboxUsed,
-        format!("{version}; {network}"),
-    )];
+    let mut checks = vec![CheckCode::SandboxUsed.check(format!("{version}; {network}"))];
     if let (true, Backend::Podman { image, options } | Backend::Docker { image, options }) =
         (support.lacks_image, &sandbox.backend)
     {
         let options = options.iter().map(String::as_str);
         let pull = shell_words::join([name].into_iter().chain(options).chain(["pull", image]));
-        let missing = DoctorCheck::new(
-            CheckCode::SandboxImageMissing,
-            format!("{name} has no image {image} here"),
-        );
+        let missing =
+            CheckCode::SandboxImageMissing.check(format!("{name} has no image {image} here"));
         checks.push(missing.hint(format!("pull it before the start: `{pull}`")));
     }
     if let Err(refused) = inside {
-        checks.push(DoctorCheck::new(
-            CheckCode::SandboxRefused,
-            format!("failed to {refused}"),
-        ));
+        checks.push(CheckCode::SandboxRefused.check(format!("failed to {refused}")));
     }
     checks.extend(
         support
             .weaker
             .iter()
-            .map(|weaker| DoctorCheck::new(CheckCode::SandboxWeaker, weaker)),
+            .map(|weaker| CheckCode::SandboxWeaker.check(weaker)),
     );
     checks
 }

@@ -9,13 +9,14 @@ pub(super) fn find(config: &Config) -> (Vec<Organisation>, Vec<DoctorCheck>) {
     match Organisation::of_this_machine(config.policy.as_deref()) {
         Ok(policies) => {
             let told = |policy: &Organisation| {
-                DoctorCheck::new(CheckCode::PolicyApplied, policy.path().to_string_lossy())
+                CheckCode::PolicyApplied.check(policy.path().to_string_lossy())
             };
             let told = policies.iter().map(told).collect();
             (policies, told)
         }
         Err(error) => {
-            let check = DoctorCheck::new(CheckCode::PolicyUnreadable, format!("failed to {error}"))
+            let check = CheckCode::PolicyUnreadable
+                .check(format!("failed to {error}"))
                 .hint("correct the policy, or `runtime.policy`; no agent runs until then");
             (Vec::new(), vec![check])
         }
@@ -34,13 +35,13 @@ pub(super) fn narrow(
             Ok(said) => {
                 checks.extend(
                     said.iter()
-                        .map(|said| DoctorCheck::new(CheckCode::PolicyNarrowed, said).detail(&by)),
+                        .map(|said| CheckCode::PolicyNarrowed.check(said).detail(&by)),
                 );
             }
             Err(error) => {
-                let refused =
-                    DoctorCheck::new(CheckCode::PolicyRefused, format!("failed to {error}"))
-                        .detail(by);
+                let refused = CheckCode::PolicyRefused
+                    .check(format!("failed to {error}"))
+                    .detail(by);
                 return Err(vec![
                     refused.hint("change the agent's entry to what the policy allows"),
                 ]);

@@ -89,45 +89,34 @@ fn missing_interpreter(script: &Path, path: &OsStr, work_dir: &Path) -> Option<O
 
 /// Reports a program that the image of a container must contain.
 pub(super) fn in_image(program: &OsStr, image: &str) -> DoctorCheck {
-    DoctorCheck::new(
-        CheckCode::CommandInImage,
-        format!(
-            "`{}` must exist in the image {image}",
-            program.to_string_lossy()
-        ),
-    )
+    CheckCode::CommandInImage.check(format!(
+        "`{}` must exist in the image {image}",
+        program.to_string_lossy()
+    ))
 }
 
 /// Reports the result of a search.
 pub(super) fn check(program: &OsStr, found: &ProgramSearch, path: &OsStr) -> DoctorCheck {
     let shown = program.to_string_lossy();
     match found {
-        ProgramSearch::At(at) => DoctorCheck::new(CheckCode::CommandFound, at.to_string_lossy()),
-        ProgramSearch::Nowhere if program.as_bytes().contains(&b'/') => DoctorCheck::new(
-            CheckCode::CommandMissing,
-            format!("the file {shown} does not exist"),
-        )
-        .hint("correct the path; a relative path starts at the working directory"),
-        ProgramSearch::Nowhere => DoctorCheck::new(
-            CheckCode::CommandMissing,
-            format!("`{shown}` was not found in the agent's PATH"),
-        )
-        .detail(format!("PATH is {}", path.to_string_lossy()))
-        .hint("install it, use its full path, or set PATH in the agent's `env`"),
-        ProgramSearch::NotExecutable(at) => DoctorCheck::new(
-            CheckCode::CommandNotExecutable,
-            format!("{} is not executable", at.display()),
-        )
-        .hint(format!("chmod +x {}", at.display())),
-        ProgramSearch::NoInterpreter(at, interpreter) => DoctorCheck::new(
-            CheckCode::CommandInterpreter,
-            format!(
+        ProgramSearch::At(at) => CheckCode::CommandFound.check(at.to_string_lossy()),
+        ProgramSearch::Nowhere if program.as_bytes().contains(&b'/') => CheckCode::CommandMissing
+            .check(format!("the file {shown} does not exist"))
+            .hint("correct the path; a relative path starts at the working directory"),
+        ProgramSearch::Nowhere => CheckCode::CommandMissing
+            .check(format!("`{shown}` was not found in the agent's PATH"))
+            .detail(format!("PATH is {}", path.to_string_lossy()))
+            .hint("install it, use its full path, or set PATH in the agent's `env`"),
+        ProgramSearch::NotExecutable(at) => CheckCode::CommandNotExecutable
+            .check(format!("{} is not executable", at.display()))
+            .hint(format!("chmod +x {}", at.display())),
+        ProgramSearch::NoInterpreter(at, interpreter) => CheckCode::CommandInterpreter
+            .check(format!(
                 "{} is a script for `{}`, which does not exist",
                 at.display(),
                 interpreter.to_string_lossy()
-            ),
-        )
-        .hint("install it, or correct the script's first line"),
+            ))
+            .hint("install it, or correct the script's first line"),
     }
 }
 

@@ -139,18 +139,20 @@ codes! {
     StartKilled = "start.killed", Warn, "with --start: it had to be killed";
 }
 
-impl DoctorCheck {
+impl CheckCode {
     /// Creates the result of a check of this program.
-    pub(super) fn new(code: CheckCode, message: impl AsRef<str>) -> Self {
-        Self {
-            code: code.name().to_owned(),
-            level: code.level(),
+    pub(super) fn check(self, message: impl AsRef<str>) -> DoctorCheck {
+        DoctorCheck {
+            code: self.name().to_owned(),
+            level: self.level(),
             message: shown(message.as_ref()),
             detail: None,
             hint: None,
         }
     }
+}
 
+impl DoctorCheck {
     /// Cleans a check that an adapter reported, under a code that shows its origin.
     pub(super) fn of_adapter(self) -> Self {
         let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -293,16 +295,10 @@ mod tests {
                 "{levels:?}"
             );
         }
-        let agent = |code| {
-            AgentReport::new(
-                "a",
-                "echo",
-                vec![DoctorCheck::new(code, "x")],
-                String::new(),
-            )
-        };
-        let status = |host, code| {
-            DoctorReport::new("", vec![DoctorCheck::new(host, "x")], vec![agent(code)]).status
+        let agent =
+            |code: CheckCode| AgentReport::new("a", "echo", vec![code.check("x")], String::new());
+        let status = |host: CheckCode, code| {
+            DoctorReport::new("", vec![host.check("x")], vec![agent(code)]).status
         };
         assert_eq!(
             status(CheckCode::TempUsable, CheckCode::CommandFound),
@@ -327,7 +323,8 @@ mod tests {
 
     #[test]
     fn a_foreign_text_stays_a_line_of_bounded_length() {
-        let check = DoctorCheck::new(CheckCode::AdapterUnclear, "a\nb\u{1b}[2Jc")
+        let check = CheckCode::AdapterUnclear
+            .check("a\nb\u{1b}[2Jc")
             .detail("x".repeat(5000))
             .hint(" h ");
         assert_eq!(check.message, "a b [2Jc");

@@ -33,8 +33,5 @@ pub(super) fn check(health: &HealthEntry) -> Option<DoctorCheck> {
         None | Some(Severity::Ok | Severity::Note) => CheckCode::HostHealthy,
         Some(_) => CheckCode::HostUnhealthy,
     };
-    Some(DoctorCheck::new(
-        code,
-        format!("in the running host: {verdict}"),
-    ))
+    Some(code.check(format!("in the running host: {verdict}")))
 }

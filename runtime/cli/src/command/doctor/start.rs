@@ -35,17 +35,14 @@ pub(super) async fn start(
     let mut child = match spawn(spec).await {
         Ok(child) => child,
         Err(error) => {
-            let check = DoctorCheck::new(CheckCode::StartFailed, format!("failed to {error}"));
+            let check = CheckCode::StartFailed.check(format!("failed to {error}"));
             return vec![match std::error::Error::source(&error) {
                 Some(source) => check.detail(source.to_string()),
                 None => check,
             }];
         }
     };
-    let mut checks = vec![DoctorCheck::new(
-        CheckCode::StartStarted,
-        format!("after {}", millis(began)),
-    )];
+    let mut checks = vec![CheckCode::StartStarted.check(format!("after {}", millis(began)))];
     let tail = StderrTail::new(MAX_STDERR_BYTES);
     let draining = drain_stderr(&mut child, &tail);
     let (Some(mut stdin), Some(stdout)) = (child.take_stdin(), child.take_stdout()) else {
@@ -68,24 +65,17 @@ pub(super) async fn start(
     };
     let waited = timeout(within, ready(&mut stdout)).await;
     match waited {
-        Ok(true) => checks.push(DoctorCheck::new(
-            CheckCode::StartReady,
-            format!("after {}", millis(began)),
-        )),
+        Ok(true) => checks.push(CheckCode::StartReady.check(format!("after {}", millis(began)))),
         Ok(false) => {}
         Err(_) if child.exit().is_some() => {}
-        Err(_) => checks.push(DoctorCheck::new(
-            CheckCode::StartQuiet,
-            if offered.is_empty() {
-                "it is running; without extensions it sends nothing before its first input"
-                    .to_owned()
-            } else {
-                format!(
-                    "no `session.ready` within {}",
-                    humantime::format_duration(within)
-                )
-            },
-        )),
+        Err(_) => checks.push(CheckCode::StartQuiet.check(if offered.is_empty() {
+            "it is running; without extensions it sends nothing before its first input".to_owned()
+        } else {
+            format!(
+                "no `session.ready` within {}",
+                humantime::format_duration(within)
+            )
+        })),
     }
     // A process that closes its output usually ends at once.
     let ended = match waited {
@@ -124,20 +114,17 @@ pub(super) async fn start(
 
 fn judge(ended: Option<Exit>, exit: Exit, took: &str) -> DoctorCheck {
     match ended {
-        Some(exit) => DoctorCheck::new(
-            CheckCode::StartEnded,
-            format!("it ended by itself, with {exit}"),
-        )
-        .hint("an adapter reads its stdin until that ends [process.1]"),
-        None if exit.signal == Some(9) => DoctorCheck::new(
-            CheckCode::StartKilled,
-            format!("it had to be killed, {took} after the end of its stdin"),
-        )
-        .hint("an adapter ends at the end of its stdin, and at SIGTERM [process.1]"),
-        None => DoctorCheck::new(
-            CheckCode::StartStopped,
-            format!("{took} after the end of its stdin, with {exit}"),
-        ),
+        Some(exit) => CheckCode::StartEnded
+            .check(format!("it ended by itself, with {exit}"))
+            .hint("an adapter reads its stdin until that ends [process.1]"),
+        None if exit.signal == Some(9) => CheckCode::StartKilled
+            .check(format!(
+                "it had to be killed, {took} after the end of its stdin"
+            ))
+            .hint("an adapter ends at the end of its stdin, and at SIGTERM [process.1]"),
+        None => {
+            CheckCode::StartStopped.check(format!("{took} after the end of its stdin, with {exit}"))
+        }
     }
 }
 

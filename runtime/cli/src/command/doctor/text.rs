@@ -106,22 +106,19 @@ mod tests {
 
     fn sample() -> DoctorReport {
         let time = "2026-01-02T03:04:05Z".to_owned();
-        let host = vec![DoctorCheck::new(CheckCode::TempUsable, "/tmp is writable")];
+        let host = vec![CheckCode::TempUsable.check("/tmp is writable")];
         let good = vec![
-            DoctorCheck::new(CheckCode::CommandFound, "/usr/bin/trunkline"),
-            DoctorCheck::new(CheckCode::EnvGiven, "3 variables").detail("HOME, PATH, TMPDIR"),
+            CheckCode::CommandFound.check("/usr/bin/trunkline"),
+            CheckCode::EnvGiven
+                .check("3 variables")
+                .detail("HOME, PATH, TMPDIR"),
         ];
         let bad = vec![
-            DoctorCheck::new(
-                CheckCode::CommandMissing,
-                "`my-adapter` is in no folder of PATH",
-            )
-            .detail("PATH is /usr/bin:/bin")
-            .hint("install it, or name it by its full path"),
-            DoctorCheck::new(
-                CheckCode::CredentialInFile,
-                "API_KEY has its value in the configuration",
-            ),
+            CheckCode::CommandMissing
+                .check("`my-adapter` is in no folder of PATH")
+                .detail("PATH is /usr/bin:/bin")
+                .hint("install it, or name it by its full path"),
+            CheckCode::CredentialInFile.check("API_KEY has its value in the configuration"),
         ];
         let agents = vec![
             AgentReport::new("echo", "echo", good, time.clone()),

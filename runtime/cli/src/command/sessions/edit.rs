@@ -4,8 +4,9 @@ use serde_json::json;
 use trunkline_client::{Client, ClientError, protocol::CopiedContext};
 use trunkline_host::Host;
 use trunkline_journal::Options;
+use trunkline_protocol::SessionId;
 
-use super::{JournalReader, parse_id};
+use super::JournalReader;
 use crate::{
     command::{print_json, print_line},
     error::{CliError, CommandResult},
@@ -16,13 +17,12 @@ use crate::{
 /// Changes the title of a session or archives it.
 pub(super) async fn edit(
     reader: &JournalReader,
-    id: &str,
+    id: &SessionId,
     title: Option<String>,
     archived: Option<bool>,
 ) -> CommandResult {
-    let session = parse_id(id)?;
     let shown = json!({ "session_id": id, "title": title, "archived": archived });
-    let edited = async |client: Client| client.edit(&session, title, archived).await;
+    let edited = async |client: Client| client.edit(id, title, archived).await;
     with_host(reader, id, "changed", edited).await?;
     if reader.is_json {
         return print_json(&shown);
@@ -31,10 +31,9 @@ pub(super) async fn edit(
 }
 
 /// Opens a session as a copy of another one, and prints its id.
-pub(super) async fn fork(reader: &JournalReader, id: &str, at: Option<u64>) -> CommandResult {
-    let source = parse_id(id)?;
+pub(super) async fn fork(reader: &JournalReader, id: &SessionId, at: Option<u64>) -> CommandResult {
     let forked = async |client: Client| {
-        let (session, _) = client.fork(&source, at).await?;
+        let (session, _) = client.fork(id, at).await?;
         let copied = session.attached().and_then(|attached| attached.copied);
         Ok((session.id().clone(), copied))
     };
@@ -59,7 +58,7 @@ pub(super) async fn fork(reader: &JournalReader, id: &str, at: Option<u64>) -> C
 /// agents.
 async fn with_host<T>(
     reader: &JournalReader,
-    id: &str,
+    id: &SessionId,
     done: &str,
     call: impl AsyncFnOnce(Client) -> Result<T, ClientError>,
 ) -> Result<T, CliError> {
@@ -72,7 +71,8 @@ async fn with_host<T>(
     let called = journal::call(&reader.folder, own, call).await?;
     called.map_err(|error| {
         let why = refusal_text(error);
-        CliError::failed(why.context(format!("the session {id:?} was not {done}"))).next(format!(
+        let failed = format!("the session {:?} was not {done}", id.as_str());
+        CliError::failed(why.context(failed)).next(format!(
             "`trunkline sessions --journal {}` lists the sessions",
             reader.folder.display()
         ))

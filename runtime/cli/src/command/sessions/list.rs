@@ -7,9 +7,9 @@ use std::{
 
 use clap::Args;
 use serde_json::json;
-use trunkline_protocol::{SessionState, SessionsList};
+use trunkline_protocol::{SessionId, SessionState, SessionsList};
 
-use super::{JournalReader, parse_id};
+use super::JournalReader;
 use crate::{
     command::{print_json, print_line, table},
     completion,
@@ -185,8 +185,8 @@ pub(super) async fn list(
 }
 
 /// Shows a session.
-pub(super) async fn show(reader: &JournalReader, id: &str) -> CommandResult {
-    let session = listing::find(&reader.folder, &parse_id(id)?).await?;
+pub(super) async fn show(reader: &JournalReader, id: &SessionId) -> CommandResult {
+    let session = listing::find(&reader.folder, id).await?;
     if reader.is_json {
         return print_json(&json!(session));
     }

@@ -8,7 +8,7 @@ use trunkline_client::EventBody;
 use trunkline_host::protocol::{AdapterBody, Role, SessionId, SessionState, Status};
 use trunkline_sessions::EntryPrinter;
 
-use super::{HistoryFormat, JournalReader, not_removed, parse_id};
+use super::{HistoryFormat, JournalReader, not_removed};
 use crate::{
     command::{cluster, print_json},
     conversation::ConversationView,
@@ -25,13 +25,13 @@ use crate::{
 };
 
 /// Shows the events of a session until it ends or Ctrl-C.
-pub(super) async fn observe(reader: &JournalReader, id: &str) -> CommandResult {
+pub(super) async fn observe(reader: &JournalReader, id: &SessionId) -> CommandResult {
     let Some(client) = journal::connect(&reader.folder).await? else {
         return print_stored(reader, id, 1, HistoryFormat::Text);
     };
     let mut interrupts = InterruptSignals::watch()?;
     let mode = AttachMode::Observe { after: 0 };
-    let mut session = SessionBackend::attach(client, &parse_id(id)?, mode).await?;
+    let mut session = SessionBackend::attach(client, id, mode).await?;
     let mut conversation = conversation(false);
     loop {
         let event = tokio::select! {
@@ -58,7 +58,7 @@ pub(super) async fn observe(reader: &JournalReader, id: &str) -> CommandResult {
 /// disk.
 pub(super) async fn history(
     reader: &JournalReader,
-    id: &str,
+    id: &SessionId,
     from: u64,
     format: HistoryFormat,
     follows: bool,
@@ -76,7 +76,7 @@ pub(super) async fn history(
     let mut interrupts = InterruptSignals::watch()?;
     let after = from.max(1) - 1;
     let mode = AttachMode::Observe { after };
-    let mut session = SessionBackend::attach(client, &parse_id(id)?, mode).await?;
+    let mut session = SessionBackend::attach(client, id, mode).await?;
     let listed = listing::find(&reader.folder, session.id()).await?;
     let mut printer = EntryPrinter::new(format.into());
     let mut out = anstream::stdout();
@@ -103,7 +103,7 @@ pub(super) async fn history(
 /// Prints the entries on disk when no host can add new ones.
 fn print_stored(
     reader: &JournalReader,
-    id: &str,
+    id: &SessionId,
     from: u64,
     format: HistoryFormat,
 ) -> CommandResult {
@@ -114,20 +114,23 @@ fn print_stored(
 
 /// Removes sessions through the daemon that has their journal, from any host of its cluster.
 /// Without a daemon they are removed from the disk.
-pub(super) async fn remove(reader: &JournalReader, ids: &[String]) -> CommandResult {
+pub(super) async fn remove(reader: &JournalReader, ids: &[SessionId]) -> CommandResult {
     let Some(daemon) = find_daemon(reader) else {
         return tokio::task::block_in_place(|| reader.remove(ids));
     };
     for (removed, id) in ids.iter().enumerate() {
-        let session = listing::find_one(&reader.folder, &parse_id(id)?).await?;
+        let session = listing::find_one(&reader.folder, id).await?;
         let session = session.ok_or_else(|| not_removed(id, removed))?;
         if session.state == Some(SessionState::Running) {
-            let running = anyhow!("a turn runs in the session {id:?}; {removed} were removed");
+            let running = anyhow!(
+                "a turn runs in the session {:?}; {removed} were removed",
+                id.as_str()
+            );
             return Err(
                 CliError::usage(running).next(format!("stop it by `trunkline sessions stop {id}`"))
             );
         }
-        daemon.remove(id).await?;
+        daemon.remove(id.as_str()).await?;
     }
     reader.report_removed(ids)
 }
@@ -191,10 +194,10 @@ pub(super) async fn submit(reader: &JournalReader, id: &SessionId, text: &str) -
 }
 
 /// Stops the running turn of a session.
-pub(super) async fn stop(folder: &Path, id: &SessionId) -> CommandResult {
+pub(super) async fn stop(reader: &JournalReader, id: &SessionId) -> CommandResult {
     let nothing = || anstream::eprintln!("note: no turn runs in the session {id}");
-    tokio::task::block_in_place(|| journal::open_archive(folder))?;
-    let Some(client) = journal::connect(folder).await? else {
+    tokio::task::block_in_place(|| journal::open_archive(&reader.folder))?;
+    let Some(client) = journal::connect(&reader.folder).await? else {
         nothing();
         return Ok(exit::OK);
     };

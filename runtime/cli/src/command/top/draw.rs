@@ -26,8 +26,9 @@ use crate::{
 /// Width from which wide columns are shown, in columns.
 const WIDE: u16 = 120;
 
-/// Minimum size of the window, in columns and lines.
-const LEAST: (u16, u16) = (40, 8);
+/// Minimum size of the window.
+const MIN_COLUMNS: u16 = 40;
+const MIN_LINES: u16 = 8;
 
 const PLAIN: Style = Style::new();
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
@@ -103,26 +104,22 @@ const SESSION_COLUMNS: [TableColumn; 13] = [
 
 /// Draws the screen.
 pub(super) fn draw(state: &mut TopState, area: Rect, buffer: &mut Buffer) {
-    if area.width < LEAST.0 || area.height < LEAST.1 {
-        let text = format!("enlarge the window to at least {} × {}", LEAST.0, LEAST.1);
-        put(buffer, area, 0, &text, PLAIN);
-        return;
+    let mut screen = ScreenPart { area, buffer };
+    if area.width < MIN_COLUMNS || area.height < MIN_LINES {
+        let text = format!("enlarge the window to at least {MIN_COLUMNS} × {MIN_LINES}");
+        return screen.put(0, 0, &text, PLAIN);
     }
-    header(state, line(area, 0), buffer);
-    let last = line(area, area.height - 1);
+    draw_header(state, &mut screen);
     if let ScreenMode::Transcript(transcript) = &mut state.mode {
-        draw_transcript(transcript, body(area, 1), buffer);
-        return keys(
-            &[("↑↓", "leaf"), ("g G", "begin, end"), ("Esc", "back")],
-            last,
-            buffer,
-        );
+        draw_transcript(transcript, &mut screen.below(1));
+        let keys = [("↑↓", "leaf"), ("g G", "begin, end"), ("Esc", "back")];
+        return draw_keys(&keys, &mut screen);
     }
-    let used = agents(state, body(area, 2), buffer);
-    sessions(state, body(area, 2 + used), buffer);
-    footer(state, last, buffer);
+    let used = draw_agents(state, &mut screen.below(2));
+    draw_sessions(state, &mut screen.below(2 + used));
+    draw_footer(state, &mut screen);
     if let ScreenMode::Help = state.mode {
-        help(area, buffer);
+        draw_help(screen);
     }
 }
 
@@ -165,26 +162,106 @@ fn narrow<T, const N: usize>(columns: &[TableColumn; N], items: [T; N]) -> impl 
         .map(|(_, item)| item)
 }
 
-/// Returns one line of an area.
-fn line(area: Rect, at: u16) -> Rect {
-    Rect {
-        y: area.y + at,
-        height: 1,
-        ..area
+/// A part of the screen. Its lines and columns are counted from its own first ones.
+struct ScreenPart<'b> {
+    area: Rect,
+    buffer: &'b mut Buffer,
+}
+
+impl ScreenPart<'_> {
+    /// Returns the lines between the first ones and the last one.
+    fn below(&mut self, first: u16) -> ScreenPart<'_> {
+        let area = Rect {
+            y: self.area.y + first,
+            height: self.area.height.saturating_sub(first + 1),
+            ..self.area
+        };
+        ScreenPart {
+            area,
+            buffer: self.buffer,
+        }
+    }
+
+    /// Writes a text into a line, from a column on, cut at the end of the line.
+    fn put(&mut self, line: u16, column: u16, text: &str, style: Style) {
+        let room = usize::from(self.area.width.saturating_sub(column));
+        let y = self.area.y + line;
+        if y < self.buffer.area.bottom() && room > 0 {
+            let text = cut(text, room);
+            self.buffer
+                .set_stringn(self.area.x + column, y, text, room, style);
+        }
+    }
+
+    /// Writes a text at the end of a line.
+    fn put_right(&mut self, line: u16, text: &str, style: Style) {
+        self.put(
+            line,
+            self.area.width.saturating_sub(width(text)),
+            text,
+            style,
+        );
+    }
+
+    fn set_style(&mut self, line: u16, style: Style) {
+        let area = Rect {
+            y: self.area.y + line,
+            height: 1,
+            ..self.area
+        };
+        self.buffer.set_style(area, style);
+    }
+
+    /// Draws a line of cells, separated by a column and with free columns at both ends.
+    fn put_cells(
+        &mut self,
+        line: u16,
+        columns: &[TableColumn],
+        cells: &[(String, Style)],
+        base: Style,
+    ) {
+        self.set_style(line, base);
+        let end = self.area.width.saturating_sub(1);
+        let mut x = 1;
+        for ((_, wide, narrow, alignment), (text, style)) in columns.iter().zip(cells) {
+            let most = if self.area.width >= WIDE {
+                *wide
+            } else {
+                *narrow
+            };
+            if most == 0 {
+                continue;
+            }
+            let room = most.min(end.saturating_sub(x));
+            let text = cut(text, room.into());
+            let indent = match alignment {
+                Right => room.saturating_sub(width(&text)),
+                _ => 0,
+            };
+            let style = if base == CHOSEN {
+                base
+            } else {
+                base.patch(*style)
+            };
+            self.put(line, x + indent, &text, style);
+            x += room + 1;
+        }
+    }
+
+    /// Draws the names of columns, with a mark at the sort column.
+    fn put_headings(&mut self, columns: &[TableColumn], sorted_by: Option<&str>) {
+        let cell = |(title, ..): &TableColumn| {
+            let is_sorted = sorted_by.is_some_and(|name| title.eq_ignore_ascii_case(name));
+            let style = if is_sorted { SORTED_HEAD } else { HEAD };
+            ((*title).to_owned(), style)
+        };
+        let cells: Vec<_> = columns.iter().map(cell).collect();
+        self.put_cells(0, columns, &cells, HEAD);
     }
 }
 
-/// Returns the lines between the first ones and the last one.
-fn body(area: Rect, from: u16) -> Rect {
-    Rect {
-        y: area.y + from,
-        height: area.height.saturating_sub(from + 1),
-        ..area
-    }
-}
-
-fn header(state: &TopState, area: Rect, buffer: &mut Buffer) {
-    buffer.set_style(area, TITLE);
+fn draw_header(state: &TopState, screen: &mut ScreenPart<'_>) {
+    screen.set_style(0, TITLE);
     let (sessions, turns) = state.totals();
     let agents = state.agents.len() as u64;
     let right = if state.is_connected {
@@ -196,24 +273,10 @@ fn header(state: &TopState, area: Rect, buffer: &mut Buffer) {
     } else {
         "NO HOST ".to_owned()
     };
-    let room = area.width.saturating_sub(width(&right) + 1);
-    put(
-        buffer,
-        Rect {
-            width: room,
-            ..area
-        },
-        0,
-        &format!(" trunkline top  {}", one_line(&state.folder)),
-        TITLE,
-    );
-    put(
-        buffer,
-        area,
-        area.width.saturating_sub(width(&right)),
-        &right,
-        TITLE,
-    );
+    let left = format!(" trunkline top  {}", one_line(&state.folder));
+    let room = screen.area.width.saturating_sub(width(&right) + 1);
+    screen.put(0, 0, &cut(&left, room.into()), TITLE);
+    screen.put_right(0, &right, TITLE);
 }
 
 fn number(number: u64, what: &str) -> String {
@@ -232,56 +295,39 @@ fn below(agent: &AgentEntry, detail: usize, columns: u16) -> Vec<(String, Style)
     lines
 }
 
-/// Draws the agents, in two fifths of the area or the lines that the sessions do not need. Returns
+/// Draws the agents, in two fifths of the part or the lines that the sessions do not need. Returns
 /// the number of used lines.
-fn agents(state: &TopState, area: Rect, buffer: &mut Buffer) -> u16 {
-    head(&AGENT_COLUMNS, line(area, 0), None, buffer);
+fn draw_agents(state: &TopState, part: &mut ScreenPart<'_>) -> u16 {
+    part.put_headings(&AGENT_COLUMNS, None);
+    let Rect { width, height, .. } = part.area;
     let rows = u16::try_from(state.rows.len())
         .unwrap_or(u16::MAX)
         .saturating_add(2);
-    let most = (area.height * 2 / 5)
-        .max(area.height.saturating_sub(rows))
-        .max(3);
+    let most = (height * 2 / 5).max(height.saturating_sub(rows)).max(3);
     let fits = |detail: &usize| {
         let agents = state.agents.iter();
-        let lines = agents.map(|agent| 1 + below(agent, *detail, area.width).len());
+        let lines = agents.map(|agent| 1 + below(agent, *detail, width).len());
         lines.sum::<usize>() + 2 <= usize::from(most)
     };
     let detail = (0..2).find(fits).unwrap_or(2);
     let mut used = 1;
     for (place, agent) in state.agents.iter().enumerate() {
-        let more = below(agent, detail, area.width);
-        let lines = 1 + more.len() as u16;
-        let is_last = place + 1 == state.agents.len();
+        let more = below(agent, detail, width);
+        let left = state.agents.len() - place;
         // The last line reports the number of omitted agents.
-        if used + lines + u16::from(!is_last) > most && place > 0 {
-            let left = state.agents.len() - place;
-            put(
-                buffer,
-                line(area, used),
-                1,
-                &format!("… and {left} more; the worst are first"),
-                DIM,
-            );
+        let needed = used + 1 + more.len() as u16 + u16::from(left > 1);
+        if needed > most && place > 0 {
+            let text = format!("… and {left} more; the worst are first");
+            part.put(used, 1, &text, DIM);
             used += 1;
             break;
         }
-        let cells = agent_cells(agent);
-        row(&AGENT_COLUMNS, &cells, line(area, used), PLAIN, buffer);
-        for (at, (text, style)) in more.into_iter().enumerate() {
-            let area = line(area, used + 1 + at as u16);
-            put(
-                buffer,
-                Rect {
-                    width: area.width.saturating_sub(1),
-                    ..area
-                },
-                3,
-                &text,
-                style,
-            );
+        part.put_cells(used, &AGENT_COLUMNS, &agent_cells(agent), PLAIN);
+        used += 1;
+        for (text, style) in more {
+            part.put(used, 3, &cut(&text, width.saturating_sub(4).into()), style);
+            used += 1;
         }
-        used += lines;
     }
     if state.agents.is_empty() {
         let text = if state.is_connected {
@@ -289,7 +335,7 @@ fn agents(state: &TopState, area: Rect, buffer: &mut Buffer) -> u16 {
         } else {
             "waiting for a host"
         };
-        put(buffer, line(area, used), 1, text, DIM);
+        part.put(used, 1, text, DIM);
         used += 1;
     }
     used + 1
@@ -389,35 +435,27 @@ fn life_style(life: Liveness) -> Style {
     }
 }
 
-fn sessions(state: &mut TopState, area: Rect, buffer: &mut Buffer) {
-    let sorted_by = Some(state.sort.name());
-    head(&SESSION_COLUMNS, line(area, 0), sorted_by, buffer);
-    state.page = usize::from(area.height.saturating_sub(1));
+fn draw_sessions(state: &mut TopState, part: &mut ScreenPart<'_>) {
+    part.put_headings(&SESSION_COLUMNS, Some(state.sort.name()));
+    state.page = usize::from(part.area.height.saturating_sub(1));
     let chosen = state.selected_row();
     let at = chosen.unwrap_or(0);
     state.first = state.first.min(at).max((at + 1).saturating_sub(state.page));
     if state.rows.len() <= state.page {
         state.first = 0;
     }
-    for (place, shown_row) in state
-        .rows
-        .iter()
-        .enumerate()
-        .skip(state.first)
-        .take(state.page)
-    {
-        let area = line(area, 1 + (place - state.first) as u16);
+    let rows = state.rows.iter().enumerate();
+    for (line, (place, row)) in (1..).zip(rows.skip(state.first).take(state.page)) {
         let base = if chosen == Some(place) { CHOSEN } else { PLAIN };
-        let cells = session_cells(shown_row);
-        row(&SESSION_COLUMNS, &cells, area, base, buffer);
+        part.put_cells(line, &SESSION_COLUMNS, &session_cells(row), base);
     }
-    if state.rows.is_empty() && area.height > 1 {
+    if state.rows.is_empty() && part.area.height > 1 {
         let text = match (state.named(), state.is_connected) {
             (_, false) => "the host has ended",
             (0, true) => "no session is open",
             (_, true) => "no session passes the filter",
         };
-        put(buffer, line(area, 1), 1, text, DIM);
+        part.put(1, 1, text, DIM);
     }
 }
 
@@ -458,167 +496,102 @@ fn session_cells(row: &SessionRow) -> [(String, Style); SESSION_COLUMNS.len()] {
     ]
 }
 
-/// Draws the names of columns, with a mark at the sort column.
-fn head(columns: &[TableColumn], area: Rect, sorted_by: Option<&str>, buffer: &mut Buffer) {
-    let cells: Vec<_> = columns
-        .iter()
-        .map(|(title, ..)| {
-            let is_sorted = sorted_by.is_some_and(|name| title.eq_ignore_ascii_case(name));
-            let style = if is_sorted { SORTED_HEAD } else { HEAD };
-            ((*title).to_owned(), style)
-        })
-        .collect();
-    row(columns, &cells, area, HEAD, buffer);
-}
-
-/// Draws a line of cells, separated by a column and with free columns at both ends.
-fn row(
-    columns: &[TableColumn],
-    cells: &[(String, Style)],
-    area: Rect,
-    base: Style,
-    buffer: &mut Buffer,
-) {
-    if area.bottom() > buffer.area.bottom() {
-        return;
-    }
-    buffer.set_style(area, base);
-    let end = area.right().saturating_sub(1);
-    let mut x = area.x + 1;
-    for ((_, wide, narrow, alignment), (text, style)) in columns.iter().zip(cells) {
-        let most = if area.width >= WIDE { *wide } else { *narrow };
-        if most == 0 {
-            continue;
-        }
-        let room = most.min(end.saturating_sub(x));
-        let text = cut(text, room.into());
-        let indent = match alignment {
-            Right => room.saturating_sub(width(&text)),
-            _ => 0,
-        };
-        let style = if base == CHOSEN {
-            base
-        } else {
-            base.patch(*style)
-        };
-        buffer.set_stringn(x + indent, area.y, &text, usize::from(room - indent), style);
-        x += room + 1;
-    }
-}
-
-fn footer(state: &TopState, area: Rect, buffer: &mut Buffer) {
-    let text = match &state.mode {
-        ScreenMode::Filter => Some((
+/// Draws the last line: a question, a notice, or the keys.
+fn draw_footer(state: &TopState, screen: &mut ScreenPart<'_>) {
+    let (text, style) = match (&state.mode, &state.note) {
+        (ScreenMode::Filter, _) => (
             format!("filter: {}▏  Enter applies it, Esc clears it", state.filter),
             PLAIN,
-        )),
-        ScreenMode::Confirm(id) => Some((
+        ),
+        (ScreenMode::Confirm(id), _) => (
             format!("stop the running turn of {}?  y / n", one_line(id)),
             CARE.add_modifier(Modifier::BOLD),
-        )),
-        _ if !state.is_connected => Some((
+        ),
+        _ if !state.is_connected => (
             "the host has ended; waiting for another one   q quit".to_owned(),
             CARE,
-        )),
-        _ => state.note.as_ref().map(|note| (one_line(note), PLAIN)),
-    };
-    match text {
-        Some((text, style)) => put(buffer, area, 1, &text, style),
-        None => {
+        ),
+        (_, Some(note)) => (one_line(note), PLAIN),
+        (_, None) => {
             let sort = format!("sort: {}", state.sort.name());
-            let filter = format!(
-                "filter: {}",
-                cut(&one_line(&state.filter), usize::from(area.width / 5))
-            );
-            let mut shown = [("", ""); SHOWN_KEYS];
-            shown.copy_from_slice(&KEYS[..SHOWN_KEYS]);
-            shown[SORT].1 = &sort;
+            let room = usize::from(screen.area.width / 5);
+            let filter = format!("filter: {}", cut(&one_line(&state.filter), room));
+            let mut keys = KEYS;
+            keys[SORT].1 = &sort;
             if !state.filter.is_empty() {
-                shown[FILTER].1 = &filter;
+                keys[FILTER].1 = &filter;
             }
-            keys(&shown, area, buffer);
+            return draw_keys(&keys[..SHOWN_KEYS], screen);
         }
-    }
+    };
+    screen.put(screen.area.height - 1, 1, &text, style);
 }
 
-fn keys(keys: &[(&str, &str)], area: Rect, buffer: &mut Buffer) {
-    let mut x = area.x + 1;
+/// Draws keys and their meanings into the last line.
+fn draw_keys(keys: &[(&str, &str)], screen: &mut ScreenPart<'_>) {
+    let line = screen.area.height - 1;
+    let mut x = 1;
     for (key, what) in keys {
-        for (text, style) in [(*key, BOLD), (*what, DIM)] {
-            let room = usize::from(area.right().saturating_sub(x));
-            (x, _) = buffer.set_stringn(x, area.y, text, room, style);
-            x += 1;
-        }
-        x += 1;
+        screen.put(line, x, key, BOLD);
+        x += width(key) + 1;
+        screen.put(line, x, what, DIM);
+        x += width(what) + 2;
     }
 }
 
-fn help(area: Rect, buffer: &mut Buffer) {
+fn draw_help(screen: ScreenPart<'_>) {
     const MORE: [(&str, &str); 4] = [
         ("SILENT", "time without output of the turn"),
         ("UNREAD", "bytes of events that its hub has not read"),
         ("QUEUE", "bytes waiting for the agent's stdin"),
         ("STARTS", "starts of its process"),
     ];
-    let lines: Vec<_> = KEYS.iter().chain(&MORE).collect();
-    let wide = 58.min(area.width);
-    let high = (lines.len() as u16 + 2).min(area.height);
-    let frame = Rect {
-        x: area.x + (area.width - wide) / 2,
-        y: area.y + (area.height - high) / 2,
-        width: wide,
-        height: high,
+    let whole = screen.area;
+    let width = 58.min(whole.width);
+    let height = ((KEYS.len() + MORE.len()) as u16 + 2).min(whole.height);
+    let mut frame = ScreenPart {
+        area: Rect {
+            x: whole.x + (whole.width - width) / 2,
+            y: whole.y + (whole.height - height) / 2,
+            width,
+            height,
+        },
+        ..screen
     };
-    for at in 0..high {
-        put(buffer, line(frame, at), 0, &" ".repeat(wide.into()), CHOSEN);
+    for line in 0..height {
+        frame.put(line, 0, &" ".repeat(width.into()), CHOSEN);
     }
-    for (at, (key, what)) in lines
-        .into_iter()
-        .enumerate()
-        .take(usize::from(high.saturating_sub(2)))
-    {
-        let area = line(frame, at as u16 + 1);
-        put(buffer, area, 3, key, CHOSEN.add_modifier(Modifier::BOLD));
-        put(buffer, area, 12, what, CHOSEN);
+    let lines = (1..height.saturating_sub(1)).zip(KEYS.iter().chain(&MORE));
+    for (line, (key, what)) in lines {
+        frame.put(line, 3, key, CHOSEN.add_modifier(Modifier::BOLD));
+        frame.put(line, 12, what, CHOSEN);
     }
 }
 
-fn draw_transcript(transcript: &mut SessionTranscript, area: Rect, buffer: &mut Buffer) {
+fn draw_transcript(transcript: &mut SessionTranscript, part: &mut ScreenPart<'_>) {
     let title = format!("session {}", one_line(&transcript.id));
-    put(buffer, line(area, 0), 1, &title, BOLD);
-    let room = usize::from(area.width.saturating_sub(2));
+    part.put(0, 1, &title, BOLD);
+    let room = usize::from(part.area.width.saturating_sub(2));
     let text = shown(transcript.text());
     let text = wrapped(&text, Some(room), 0);
     let lines: Vec<_> = text.lines().flat_map(|line| pieces(line, room)).collect();
     transcript.lines = lines.len();
-    transcript.page = usize::from(area.height.saturating_sub(2));
-    transcript.below = transcript
-        .below
-        .min(lines.len().saturating_sub(transcript.page));
+    transcript.page = usize::from(part.area.height.saturating_sub(2));
+    let last = lines.len().saturating_sub(transcript.page);
+    transcript.below = transcript.below.min(last);
     let end = lines.len() - transcript.below;
     let from = end.saturating_sub(transcript.page);
-    for (at, text) in lines[from..end].iter().enumerate() {
+    for (line, text) in (2..).zip(&lines[from..end]) {
         let style = if text.starts_with("> ") { BOLD } else { PLAIN };
-        put(buffer, line(area, at as u16 + 2), 1, text, style);
+        part.put(line, 1, text, style);
     }
     if lines.is_empty() {
-        put(
-            buffer,
-            line(area, 2),
-            1,
-            "nothing yet, or no session of the journal",
-            DIM,
-        );
+        part.put(2, 1, "nothing yet, or no session of the journal", DIM);
     }
     if transcript.below > 0 {
         let text = format!(" {} lines below ", transcript.below);
-        put(
-            buffer,
-            line(area, 0),
-            area.width.saturating_sub(width(&text) + 1),
-            &text,
-            CHOSEN,
-        );
+        let column = part.area.width.saturating_sub(width(&text) + 1);
+        part.put(0, column, &text, CHOSEN);
     }
 }
 
@@ -639,20 +612,6 @@ fn pieces(line: &str, room: usize) -> Vec<String> {
         }
     }
     pieces
-}
-
-/// Writes a text into a line, from a column on, cut at the end of the line.
-fn put(buffer: &mut Buffer, area: Rect, at: u16, text: &str, style: Style) {
-    let room = area.width.saturating_sub(at);
-    if area.bottom() <= buffer.area.bottom() && room > 0 {
-        buffer.set_stringn(
-            area.x + at,
-            area.y,
-            cut(text, room.into()),
-            room.into(),
-            style,
-        );
-    }
 }
 
 fn width(text: &str) -> u16 {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::script::{JsonMessage, kind, session};
+use super::script::{JsonMessage, kind, session, text};
 
 /// Ids that an adapter creates: compared by their order.
 pub(super) const OWN_IDS: [&str; 2] = ["request_id", "tool_call_id"];
@@ -75,13 +75,10 @@ pub(super) fn compare(
             differences
                 .said
                 .push(format!("{whose}: message {} of the adapter {what}", at + 1));
-            let lines = [("then", then), ("now ", now)];
-            let lines = lines
-                .into_iter()
-                .filter_map(|(when, message)| Some((when, message?)));
-            differences
-                .said
-                .extend(lines.map(|(when, message)| format!("  {when}  {}", json!(message))));
+            let lines = [("then", then), ("now ", now)].into_iter();
+            differences.said.extend(
+                lines.filter_map(|(when, message)| Some(format!("  {when}  {}", json!(message?)))),
+            );
         }
         if shown > MAX_DIFFERENCES {
             differences.said.push(format!(
@@ -95,16 +92,9 @@ pub(super) fn compare(
 
 /// Returns true if the last text of a log is the beginning of the replayed text.
 fn is_beginning(then: &JsonMessage, now: &JsonMessage) -> bool {
-    let content = |message: &JsonMessage| {
-        message
-            .get("content")
-            .and_then(Value::as_str)
-            .map(str::to_owned)
-    };
-    let (Some(before), Some(after)) = (content(then), content(now)) else {
-        return false;
-    };
-    kind(then) == "output" && kind(now) == "output" && after.starts_with(&before)
+    kind(then) == "output"
+        && kind(now) == "output"
+        && text(now, "content").starts_with(text(then, "content"))
 }
 
 /// Groups messages by session, without members that differ in each run.
@@ -134,12 +124,8 @@ fn by_session(messages: &[JsonMessage]) -> BTreeMap<String, Vec<JsonMessage>> {
         let messages = sessions.entry(id).or_default();
         match messages.last_mut() {
             Some(last) if joins(last, &message) => {
-                let more = message
-                    .get("content")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default();
                 if let Some(Value::String(content)) = last.get_mut("content") {
-                    content.push_str(more);
+                    content.push_str(text(&message, "content"));
                 }
             }
             _ => messages.push(message),

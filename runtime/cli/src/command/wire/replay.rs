@@ -41,7 +41,7 @@ const MAX_STDERR_BYTES: usize = 4096;
 Examples:
   trunkline run --adapter 'python3 my_adapter.py' --wire-log wire.log 'hello'
   trunkline dev wire replay wire.log -- python3 my_adapter.py")]
-pub(super) struct ReplayArgs {
+pub(crate) struct ReplayArgs {
     /// Wire log
     file: PathBuf,
 

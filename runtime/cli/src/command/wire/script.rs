@@ -87,20 +87,20 @@ impl MissingParts {
     }
 }
 
+/// Returns a text of a message, which is empty if the message has none.
+pub(super) fn text<'m>(message: &'m JsonMessage, name: &str) -> &'m str {
+    let text = message.get(name).and_then(Value::as_str);
+    text.unwrap_or_default()
+}
+
 /// Returns the session that a message names, or an empty text.
 pub(super) fn session(message: &JsonMessage) -> &str {
-    message
-        .get("session_id")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    text(message, "session_id")
 }
 
 /// Returns the type of a message, or an empty text.
 pub(super) fn kind(message: &JsonMessage) -> &str {
-    message
-        .get("type")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    text(message, "type")
 }
 
 impl ReplayScript {

@@ -33,7 +33,7 @@ pub(super) const USE_WIRE_LOG: &str = "use a file written by --wire-log FILE";
 /// wraps, ⇐ from that agent, · an event of the process. A line that is not a message is shown with
 /// the reason, and so is an unreadable line of the log, such as the last one of a killed host.
 #[derive(Debug, Args)]
-pub(super) struct ShowArgs {
+pub(crate) struct ShowArgs {
     /// Wire log
     file: PathBuf,
 
