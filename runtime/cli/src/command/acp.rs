@@ -97,7 +97,7 @@ impl AcpArgs {
         let mut folder = self.state.folder()?;
         folder.create_folder()?;
         if self.start_daemon {
-            up(&EditorDaemon {
+            spawn_daemon(&EditorDaemon {
                 folder,
                 config: config.map(Path::to_owned),
                 adapter: self.adapter,
@@ -105,7 +105,11 @@ impl AcpArgs {
             })?;
             return Ok(exit::OK);
         }
-        let adapter = self.adapter.as_deref().map(whole).transpose()?;
+        let adapter = self
+            .adapter
+            .as_deref()
+            .map(with_absolute_program)
+            .transpose()?;
         if let Some(line) = &adapter {
             folder = folder.of_adapter(line);
             folder.create_folder()?;
@@ -166,7 +170,7 @@ fn may_work_in(root: Option<&Path>, path: &str) -> Result<(), String> {
 
 /// Returns the command line of an adapter, with a program that is independent of the working
 /// directory.
-fn whole(line: &str) -> Result<String, CliError> {
+fn with_absolute_program(line: &str) -> Result<String, CliError> {
     let Command {
         mut command, args, ..
     } = parse_adapter_line(line)?.command;
@@ -249,7 +253,7 @@ impl EditorDaemon {
                 continue;
             }
             let daemon = self.clone();
-            let started = spawn_blocking(move || start(&daemon)).await;
+            let started = spawn_blocking(move || start_daemon(&daemon)).await;
             // If two daemons were started at the same time, the one with the journal's lock will
             // listen soon.
             waits = started
@@ -374,7 +378,7 @@ impl Host for EditorDaemon {
 }
 
 /// Starts the daemon, which outlives this process, and waits until it is ready. Blocks.
-fn start(daemon: &EditorDaemon) -> io::Result<()> {
+fn start_daemon(daemon: &EditorDaemon) -> io::Result<()> {
     let log = daemon.folder.0.join("start.log");
     let mut command = daemon.command(&["acp", "--start-daemon"])?;
     command
@@ -401,7 +405,7 @@ fn start(daemon: &EditorDaemon) -> io::Result<()> {
 /// Starts the daemon that died, or otherwise a new one, without waiting for it. The daemon has its
 /// own process group, so that the end of the editor's group does not end it. Until it is ready, it
 /// inherits stdout and stderr of this process; its log is bounded.
-fn up(daemon: &EditorDaemon) -> io::Result<()> {
+fn spawn_daemon(daemon: &EditorDaemon) -> io::Result<()> {
     let log = daemon.folder.0.join("daemon.log");
     let died = DaemonLaunch::read(&daemon.folder)?.filter(|launch| !launch.is_down());
     let mut command = match died {

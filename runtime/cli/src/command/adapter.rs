@@ -30,13 +30,13 @@ pub(crate) struct AdapterArgs {
 impl AdapterArgs {
     pub(super) fn run(self, config: Option<&Path>) -> Result<ExitCode, CliError> {
         trunkline_profiles::run(&self.name, self.arguments)
-            .ok_or_else(|| unknown(&self.name, config))
+            .ok_or_else(|| unknown_adapter(&self.name, config))
     }
 }
 
 /// Returns the error for an unknown adapter. It also lists the agents if they are readable, because
 /// one may be meant.
-fn unknown(name: &str, file: Option<&Path>) -> CliError {
+fn unknown_adapter(name: &str, file: Option<&Path>) -> CliError {
     let config = target::read(file, target::UNCHECKED).ok();
     let agents = config
         .as_ref()

@@ -64,7 +64,7 @@ struct AgentList {
 }
 
 /// Returns the state of an agent in one word.
-fn state(agent: &AgentStatus) -> String {
+fn state_text(agent: &AgentStatus) -> String {
     match agent.refusal {
         Some(_) => "refused".to_owned(),
         None => agent.state.to_string(),
@@ -104,7 +104,7 @@ impl AgentList {
                         "description": agent.config.description,
                         "profile": agent.config.profile.name(),
                         "command": command_line(&agent.config),
-                        "state": state(agent),
+                        "state": state_text(agent),
                         "refusal": agent.refusal.as_ref().map(ToString::to_string),
                         "default": first.as_ref() == Some(&agent.config.id),
                         "capabilities": agent.capabilities,
@@ -127,7 +127,7 @@ impl AgentList {
                 agent.config.name.clone(),
                 agent.config.profile.name().to_owned(),
                 command_line(&agent.config),
-                state(&agent),
+                state_text(&agent),
             ]);
         }
         list.print()?;

@@ -124,7 +124,7 @@ impl ChatArgs {
                 Some(_) => String::new(),
                 None => format!("{} · in the daemon", open.session.id()),
             };
-            return talk(open, screen, save, (&about, &[]), RESUME, &mut interrupts).await;
+            return run_chat(open, screen, save, (&about, &[]), RESUME, &mut interrupts).await;
         };
         let overrides = self.overrides.for_a_live_session();
         let mut access = JournalAccess::new(folder, self.target, Some(overrides));
@@ -155,9 +155,9 @@ impl ChatArgs {
             access.folder.display(),
             open.session.id()
         );
-        let again = again(&access.folder);
+        let again = resume_command(&access.folder);
         let note = ("", &[&*stored][..]);
-        talk(open, screen, self.save, note, &again, &mut interrupts).await
+        run_chat(open, screen, self.save, note, &again, &mut interrupts).await
     }
 
     async fn open_without_journal(self, config: Option<&Path>) -> Result<OpenSession, CliError> {
@@ -181,7 +181,7 @@ impl ChatArgs {
 const RESUME: &str = "trunkline chat --resume";
 
 /// Returns the command that returns to a session of a journal, without its id.
-fn again(folder: &Path) -> String {
+fn resume_command(folder: &Path) -> String {
     if daemon::journal().is_some_and(|journal| journal == folder) {
         return RESUME.to_owned();
     }
@@ -197,7 +197,7 @@ pub(super) async fn attach(
     screen: SessionScreen,
     save: Option<PathBuf>,
 ) -> CommandResult {
-    let again = again(&access.folder);
+    let again = resume_command(&access.folder);
     let open = access.attach(id, AttachMode::Control, config).await?;
     let mut interrupts = InterruptSignals::watch()?;
     let state = open.session.attached().and_then(|attached| attached.state);
@@ -207,13 +207,13 @@ pub(super) async fn attach(
         Some(_) => &["no other process serves the journal: this one does until you leave"],
         None => &[],
     };
-    talk(open, screen, save, (&about, notes), &again, &mut interrupts).await
+    run_chat(open, screen, save, (&about, notes), &again, &mut interrupts).await
 }
 
 /// Runs the conversation until the user leaves. The greeting has details of the session, or the
 /// agent's command if they are empty, and notes. `again` is the command that returns to the
 /// session, without its id.
-async fn talk(
+async fn run_chat(
     mut open: OpenSession,
     screen: SessionScreen,
     save: Option<PathBuf>,
@@ -238,7 +238,7 @@ async fn talk(
 }
 
 /// Returns the history file in the user's state folder.
-fn history() -> Option<PathBuf> {
+fn history_file() -> Option<PathBuf> {
     let folder = state_dir(|name| std::env::var_os(name))?;
     std::fs::create_dir_all(&folder).ok()?;
     Some(folder.join("chat_history"))

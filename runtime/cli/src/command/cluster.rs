@@ -62,7 +62,7 @@ pub(crate) struct DrainArgs {
 impl StatusArgs {
     pub(super) async fn run(self) -> CommandResult {
         let folder = self.state.folder()?;
-        let hosts = hosts(&folder).await?;
+        let hosts = list_hosts(&folder).await?;
         if self.json {
             return print_json(&json!({ "hosts": hosts }));
         }
@@ -119,7 +119,7 @@ impl DrainArgs {
         let until = Instant::now() + self.deadline + END_TIMEOUT;
         let mut told = None;
         loop {
-            let hosts = hosts(&folder).await?;
+            let hosts = list_hosts(&folder).await?;
             let is_it = |host: &&Value| match &self.host {
                 Some(name) => host["id"] == **name,
                 None => host["is_this"] == true,
@@ -142,7 +142,7 @@ impl DrainArgs {
     }
 }
 
-pub(super) async fn hosts(folder: &DaemonFolder) -> Result<Vec<Value>, CliError> {
+pub(super) async fn list_hosts(folder: &DaemonFolder) -> Result<Vec<Value>, CliError> {
     let mut told = folder.request(Method::GET, "/v1/hosts", None).await?;
     Ok(told["hosts"]
         .as_array_mut()

@@ -148,7 +148,7 @@ impl ImportArgs {
         })?;
         let folder = self.file.parent().unwrap_or(Path::new("")).to_owned();
         let prompt = |path: &Path| read_prompt(&folder.join(path));
-        let (config, notes) = import::import(&text, &prompt).map_err(|error| {
+        let (config, notes) = import::import_manifest(&text, &prompt).map_err(|error| {
             CliError::usage(anyhow!("failed to import {}: {error}", self.file.display()))
                 .next("correct the manifest, or write a configuration: `trunkline config init`")
         })?;
@@ -162,7 +162,7 @@ impl ImportArgs {
             })?;
         match &self.output {
             None => drop(print_text(text)?),
-            Some(path) => write(path, &text, self.force)?,
+            Some(path) => write_config(path, &text, self.force)?,
         }
         let dim = paint::DIM;
         for note in notes.iter().chain(&loaded.notices) {
@@ -200,7 +200,7 @@ fn read_limited(source: impl Read) -> io::Result<String> {
 
 /// Writes a configuration with mode 0600, because it may contain secrets. An existing file is only
 /// replaced with `force`.
-fn write(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
+fn write_config(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
     let store = if force { write_private } else { create_private };
     // A mistyped folder is not created.
     let folder = path.parent().filter(|folder| *folder != Path::new(""));

@@ -147,7 +147,7 @@ impl AmurgArgs {
         if self.init
             && let Some(token_file) = &self.token_file
         {
-            return register::register(&hub, &TokenFile::new(token_file)).await;
+            return register::register_runtime(&hub, &TokenFile::new(token_file)).await;
         }
         let runtime_id = self.runtime_id(&file)?;
         let token = self.token(&file)?;
@@ -196,10 +196,10 @@ impl AmurgArgs {
         let url = match (&self.hub, &file.url) {
             (Some(hub), _) => return Ok(hub.clone()),
             (None, Some(url)) => url,
-            (None, None) => return Err(missing("hub", "--hub", "hub.url")),
+            (None, None) => return Err(missing_option("hub", "--hub", "hub.url")),
         };
         url.parse()
-            .map_err(|error| wrong("hub.url", "--hub", &format!("{error}")))
+            .map_err(|error| invalid_value("hub.url", "--hub", &format!("{error}")))
     }
 
     /// Returns the id of the runtime.
@@ -207,9 +207,13 @@ impl AmurgArgs {
         match (&self.runtime_id, &file.runtime_id) {
             (Some(id), _) => Ok(id.clone()),
             (None, Some(id)) => {
-                runtime_id(id).map_err(|why| wrong("runtime.id", "--runtime-id", &why))
+                runtime_id(id).map_err(|why| invalid_value("runtime.id", "--runtime-id", &why))
             }
-            (None, None) => Err(missing("id of the runtime", "--runtime-id", "runtime.id")),
+            (None, None) => Err(missing_option(
+                "id of the runtime",
+                "--runtime-id",
+                "runtime.id",
+            )),
         }
     }
 
@@ -217,7 +221,7 @@ impl AmurgArgs {
         match (&self.token_file, &file.token) {
             (Some(path), _) => Ok(RuntimeToken::File(TokenFile::new(path))),
             (None, Some(token)) => Ok(RuntimeToken::Value(token.clone())),
-            (None, None) => Err(missing("token", "--token-file", "hub.token")),
+            (None, None) => Err(missing_option("token", "--token-file", "hub.token")),
         }
     }
 
@@ -273,13 +277,13 @@ fn amurg_hub(config: Option<&Path>) -> Result<AmurgHub, CliError> {
     Ok(config.amurg_hub.unwrap_or_default())
 }
 
-fn missing(what: &str, option: &str, key: &str) -> CliError {
+fn missing_option(what: &str, option: &str, key: &str) -> CliError {
     CliError::usage(anyhow!("the {what} is missing")).next(format!(
         "set {option}, or `{key}` in a file of Amurg's runtime given by --config"
     ))
 }
 
-fn wrong(key: &str, option: &str, why: &str) -> CliError {
+fn invalid_value(key: &str, option: &str, why: &str) -> CliError {
     CliError::usage(anyhow!("`{key}` of the configuration: {why}"))
         .next(format!("correct the file, or set {option}"))
 }

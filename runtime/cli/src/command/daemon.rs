@@ -168,14 +168,14 @@ impl OpenArgs {
     pub(super) async fn run(self) -> CommandResult {
         let folder = self.state.folder()?;
         if self.pair {
-            return pair::pair(&folder).await;
+            return pair::pair_browser(&folder).await;
         }
         let told = folder.request(Method::POST, "/v1/handover", None).await?;
         let running = folder.running()?;
         let code = told["code"].as_str().unwrap_or_default();
         let path = folder.0.join("open.html");
-        write_private(&path, page(&running.http, code).as_bytes())?;
-        if !self.print && browse(&path) {
+        write_private(&path, handover_page(&running.http, code).as_bytes())?;
+        if !self.print && open_in_browser(&path) {
             return print_line(format_args!("opened {} in a browser", running.http));
         }
         print_line(path.display())?;
@@ -191,7 +191,7 @@ impl OpenArgs {
 
 /// Returns the page that submits the code at once. Address and code contain no special characters
 /// of HTML.
-fn page(http: &str, code: &str) -> String {
+fn handover_page(http: &str, code: &str) -> String {
     format!(
         "<!doctype html>\n<meta charset=\"utf-8\">\n<title>trunkline</title>\n\
          <form method=\"post\" action=\"{http}/open\"><input type=\"hidden\" name=\"code\" value=\"{code}\">\
@@ -200,7 +200,7 @@ fn page(http: &str, code: &str) -> String {
 }
 
 /// Opens a file with `$BROWSER` or the desktop's program. Returns true if a program was started.
-fn browse(path: &Path) -> bool {
+fn open_in_browser(path: &Path) -> bool {
     let chosen = std::env::var("BROWSER")
         .ok()
         .filter(|browser| !browser.is_empty());

@@ -171,7 +171,7 @@ impl DemoArgs {
             finished.extend(done);
         }
         let took = began.elapsed();
-        let processes = system::children();
+        let processes = system::count_children();
         let after = system::resident_bytes();
         let counters = chosen
             .host
@@ -180,7 +180,7 @@ impl DemoArgs {
             .unwrap_or_default();
         let mut closing = JoinSet::new();
         for (session, checker) in finished {
-            closing.spawn(load::close(session, checker));
+            closing.spawn(load::close_session(session, checker));
         }
         let mut tally = DemoTally::default();
         while let Some(done) = closing.join_next().await {
@@ -205,7 +205,7 @@ impl DemoArgs {
     /// allocations.
     async fn warm_up(&self, chosen: &ChosenHost) -> Result<(), CliError> {
         let session = chosen.open(SessionOptions::default())?;
-        let waiting = waiting("waiting for the answer to a first input");
+        let waiting = show_spinner("waiting for the answer to a first input");
         let (text, end) = session
             .send(FIRST_INPUT)
             .map(Turn::text)
@@ -255,7 +255,7 @@ impl DemoArgs {
 }
 
 /// Shows a spinner with the elapsed time on a terminal.
-fn waiting(what: &'static str) -> ProgressBar {
+fn show_spinner(what: &'static str) -> ProgressBar {
     let template = "  {spinner:.cyan.dim} {msg:.dim} · {elapsed}";
     on_terminal(ProgressBar::new_spinner().with_message(what), template)
 }

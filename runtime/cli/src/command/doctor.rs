@@ -35,7 +35,7 @@ mod environment;
 mod folders;
 pub(super) mod installed;
 
-pub(crate) use all::installed as installed_agents;
+pub(crate) use all::list_installed as installed_agents;
 mod isolation;
 mod policy;
 mod program;
@@ -125,8 +125,8 @@ impl DoctorArgs {
             return self.print(&codes, code_table);
         }
         if self.all {
-            let all = all::look(file, self.timeout()).await?;
-            return self.print(&all, || all::text(&all));
+            let all = all::check_all(file, self.timeout()).await?;
+            return self.print(&all, || all::format_table(&all));
         }
         let report = self.examine(file).await?;
         self.print(&report, || text::format_report(&report))?;
@@ -168,16 +168,20 @@ impl DoctorArgs {
 
         of_host.extend(chosen);
 
-        let (policies, told) = policy::find(&config);
+        let (policies, told) = policy::find_policies(&config);
         of_host.extend(told);
 
         config.agents.iter_mut().for_each(target::list_variables);
         // Variables without a value are reported and removed, so that the rest can be checked.
-        let unresolved: Vec<_> = config.agents.iter_mut().map(environment::resolve).collect();
+        let unresolved: Vec<_> = config
+            .agents
+            .iter_mut()
+            .map(environment::resolve_values)
+            .collect();
         let narrowed: Vec<_> = config
             .agents
             .iter_mut()
-            .map(|agent| policy::narrow(&policies, agent))
+            .map(|agent| policy::apply_policies(&policies, agent))
             .collect();
         let agents = config.agents.clone();
         let mut allowed = narrowed.iter().map(Result::is_ok);
@@ -189,7 +193,7 @@ impl DoctorArgs {
 
         let running = match self.adapter {
             Some(_) => HashMap::new(),
-            None => running::health(file, self.timeout()).await,
+            None => running::read_health(file, self.timeout()).await,
         };
 
         let mut reports = Vec::with_capacity(agents.len());
@@ -206,7 +210,7 @@ impl DoctorArgs {
                 }
                 (None, Err(refused), _) => [unresolved, refused].concat(),
             };
-            checks.extend(running.get(&agent.id).and_then(running::check));
+            checks.extend(running.get(&agent.id).and_then(running::health_check));
             let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
             reports.push(AgentReport::new(
                 &agent.id,
@@ -245,8 +249,8 @@ impl DoctorArgs {
         let environment = environment::of_process(&spec);
         let path = environment::search_path(&environment);
         let work_dir = program::work_dir(&spec);
-        let image = isolation::image(agent);
-        let mut found = program::find(&spec.program, &path, &work_dir);
+        let image = isolation::container_image(agent);
+        let mut found = program::search_program(&spec.program, &path, &work_dir);
         let mut inside = Ok(());
         if matches!(found, ProgramSearch::At(_)) {
             let candidates = program_candidates(&spec.program, &path, &work_dir);
@@ -256,12 +260,12 @@ impl DoctorArgs {
                 None => {}
             }
         }
-        let isolated: Vec<_> = [isolation::containment(agent, &means.containment)]
+        let isolated: Vec<_> = [isolation::check_containment(agent, &means.containment)]
             .into_iter()
-            .chain(isolation::limits(&agent.resources, &means.limits))
-            .chain(isolation::exfiltration(agent))
+            .chain(isolation::check_limits(&agent.resources, &means.limits))
+            .chain(isolation::check_exfiltration(agent))
             .collect();
-        let sandbox = isolation::sandbox(agent, inside).await;
+        let sandbox = isolation::check_sandbox(agent, inside).await;
         let folders = folders::of_agent(agent, &work_dir);
         let is_there = image.is_some() || matches!(found, ProgramSearch::At(_));
         let is_held = sandbox.iter().all(|check| check.level < Level::Error);
@@ -274,22 +278,22 @@ impl DoctorArgs {
 
         let mut checks = vec![match image {
             Some(image) => program::in_image(&spec.program, image),
-            None => program::check(&spec.program, &found, &path),
+            None => program::report_search(&spec.program, &found, &path),
         }];
         if can_run {
-            checks.extend(adapter::version(agent, &spec, self.timeout()).await);
+            checks.extend(adapter::check_version(agent, &spec, self.timeout()).await);
         }
         checks.extend(folders);
-        checks.extend(environment::names(agent, &spec, &environment));
+        checks.extend(environment::check_names(agent, &spec, &environment));
         // A process without one of its values would not be started.
         let has_values = unresolved.iter().all(|check| check.level < Level::Error);
         checks.extend(unresolved);
-        checks.extend(environment::credentials(agent, &environment));
+        checks.extend(environment::check_credentials(agent, &environment));
         checks.extend(choice::of_agent(agent, &environment));
         checks.extend(isolated);
         checks.extend(sandbox);
         if can_run && has_values {
-            checks.extend(adapter::diagnose(agent, &spec, self.timeout()).await);
+            checks.extend(adapter::run_diagnosis(agent, &spec, self.timeout()).await);
         }
         if self.start && has_values && is_held {
             let ready = if agent.sdk {
@@ -297,7 +301,7 @@ impl DoctorArgs {
             } else {
                 CORE_READY_TIMEOUT
             };
-            checks.extend(start::start(agent, spec, self.timeout.unwrap_or(ready)).await);
+            checks.extend(start::start_and_stop(agent, spec, self.timeout.unwrap_or(ready)).await);
         }
         checks
     }
@@ -344,5 +348,5 @@ fn code_table() -> String {
         };
         list.add_row([code.name(), level, code.meaning()]);
     }
-    table::lines(&list)
+    table::table_lines(&list)
 }

@@ -271,7 +271,7 @@ impl LoginAgent {
         let own_arguments = config.and_then(|config| config["args"].as_array());
         let own_arguments = own_arguments.into_iter().flatten();
         let own_arguments = own_arguments.filter_map(Value::as_str).map(str::to_owned);
-        let path = installed::locate(
+        let path = installed::locate_program(
             &self.config,
             &self.spec,
             OsStr::new(configured.unwrap_or(program)),
@@ -494,15 +494,15 @@ fn words_of_check(stdout: &str, stderr: &str) -> (bool, String) {
         let account = ["email", "account"].into_iter().find_map(text);
         let words: Vec<_> = account.into_iter().chain(text("authMethod")).collect();
         let is_denied = status.get("loggedIn") == Some(&Value::Bool(false));
-        return (is_denied, shown(&words.join(", ")));
+        return (is_denied, clean_text(&words.join(", ")));
     }
     let is_own = |line: &&str| !line.trim().is_empty() && !line.starts_with("WARNING");
     let line = stdout.lines().chain(stderr.lines()).find(is_own);
-    (false, shown(line.unwrap_or_default()))
+    (false, clean_text(line.unwrap_or_default()))
 }
 
 /// Returns an agent's text on one line, with secrets redacted.
-fn shown(words: &str) -> String {
+fn clean_text(words: &str) -> String {
     let line = one_line(&redact::text(words));
     line.chars().take(MAX_REPORT_CHARS).collect()
 }

@@ -60,13 +60,13 @@ impl ProfilesArgs {
             .collect();
         if self.json {
             let names: Vec<_> = profiles.iter().map(|profile| profile.name).collect();
-            let described = describe(&names).await?;
+            let described = describe_adapters(&names).await?;
             let list: Vec<_> = profiles
                 .iter()
                 .zip(described)
                 .map(|(profile, mut described)| {
                     described["description"] = profile.description.into();
-                    described["key"] = key(profile.name).into();
+                    described["key"] = profile_key(profile.name).into();
                     if let Some(agent) = profile.wrapped() {
                         described["agent"] = json!({
                             "title": agent.title,
@@ -83,7 +83,7 @@ impl ProfilesArgs {
         }
         let mut list = table::ListTable::new(["name", "key", "description"], &["key"]);
         for profile in profiles {
-            let key = key(profile.name).unwrap_or_default();
+            let key = profile_key(profile.name).unwrap_or_default();
             list.push([profile.name, key, profile.description].map(str::to_owned));
         }
         list.print()
@@ -91,12 +91,12 @@ impl ProfilesArgs {
 }
 
 /// Returns the key of an agent that holds a profile's configuration.
-fn key(name: &str) -> Option<&'static str> {
+fn profile_key(name: &str) -> Option<&'static str> {
     config::Profile::of_name(name)?.key()
 }
 
 /// Queries the descriptions, in the order of the names. Each adapter runs as a separate program.
-async fn describe(names: &[&'static str]) -> Result<Vec<Value>, CliError> {
+async fn describe_adapters(names: &[&'static str]) -> Result<Vec<Value>, CliError> {
     let own = std::env::current_exe().context("failed to find this program")?;
     let mut described = Vec::new();
     for names in names.chunks(MAX_CONCURRENT_QUERIES) {

@@ -76,17 +76,17 @@ pub(crate) struct ServeArgs {
     /// Durability of journal entries: `normal` survives the end of the host; `full` also a power
     /// cut, but is slower [default: `runtime.journal_sync` of the configuration, otherwise
     /// `normal`]
-    #[arg(long, value_name = "SYNC", value_parser = sync())]
+    #[arg(long, value_name = "SYNC", value_parser = parse_sync())]
     journal_sync: Option<SyncMode>,
 
     /// Accepts further hubs on a socket, and keeps running after the end of stdin until SIGTERM
     ///
     /// The socket is private to this user, and processes of agents cannot connect to it.
-    #[arg(long, value_name = "unix:PATH", value_parser = socket)]
+    #[arg(long, value_name = "unix:PATH", value_parser = parse_socket)]
     listen: Option<PathBuf>,
 }
 
-fn sync() -> impl TypedValueParser<Value = SyncMode> {
+fn parse_sync() -> impl TypedValueParser<Value = SyncMode> {
     PossibleValuesParser::new(["normal", "full"]).map(|word| {
         if word == "full" {
             SyncMode::Full
@@ -96,7 +96,7 @@ fn sync() -> impl TypedValueParser<Value = SyncMode> {
     })
 }
 
-fn socket(text: &str) -> Result<PathBuf, String> {
+fn parse_socket(text: &str) -> Result<PathBuf, String> {
     let path = text.strip_prefix("unix:").filter(|path| !path.is_empty());
     path.map(PathBuf::from)
         .ok_or_else(|| "expected `unix:PATH`".to_owned())

@@ -31,7 +31,7 @@ mod edit;
 mod list;
 mod live;
 
-pub(super) use self::list::ago;
+pub(super) use self::list::time_ago;
 
 /// Size of one read of the journal, in bytes.
 const READ_BYTES: usize = 1024 * 1024;
@@ -212,11 +212,15 @@ impl SessionsArgs {
             )
         };
         let Some(action) = self.action else {
-            return list::list(reader, config, self.filter).await;
+            return list::list_sessions(reader, config, self.filter).await;
         };
         match action {
-            SessionAction::List(filter) => list::list(reader, config, filter.or(self.filter)).await,
-            SessionAction::Show(id) => list::show(reader, &reader.find_id(id.id).await?).await,
+            SessionAction::List(filter) => {
+                list::list_sessions(reader, config, filter.or(self.filter)).await
+            }
+            SessionAction::Show(id) => {
+                list::show_session(reader, &reader.find_id(id.id).await?).await
+            }
             SessionAction::History {
                 id,
                 from,
@@ -227,7 +231,8 @@ impl SessionsArgs {
                     HistoryFormat::Text if reader.is_json => HistoryFormat::Json,
                     format => format,
                 };
-                live::history(reader, &reader.find_id(id.id).await?, from, format, follow).await
+                live::follow_history(reader, &reader.find_id(id.id).await?, from, format, follow)
+                    .await
             }
             SessionAction::Export(id) => {
                 let format = if reader.is_json {
@@ -235,7 +240,7 @@ impl SessionsArgs {
                 } else {
                     HistoryFormat::Markdown
                 };
-                live::history(reader, &reader.find_id(id.id).await?, 1, format, false).await
+                live::follow_history(reader, &reader.find_id(id.id).await?, 1, format, false).await
             }
             SessionAction::Attach {
                 id,
@@ -245,7 +250,7 @@ impl SessionsArgs {
                 let id = reader.find_id(id.id).await?;
                 serving.relocate(reader, &id).await?;
                 if observe {
-                    return live::observe(reader, &id).await;
+                    return live::observe_session(reader, &id).await;
                 }
                 let screen = SessionScreen::new(OutputDetail::Calm);
                 chat::attach(access(serving.adapter), id.as_str(), config, screen, None).await
@@ -259,13 +264,13 @@ impl SessionsArgs {
                 let id = reader.find_id(id.id).await?;
                 serving.relocate(reader, &id).await?;
                 if no_wait {
-                    return live::submit(reader, &id, &text).await;
+                    return live::submit_input(reader, &id, &text).await;
                 }
                 let mut interrupts = InterruptSignals::watch()?;
                 let turn = SingleTurn {
                     prompt: text,
                     files: Vec::new(),
-                    conversation: live::conversation(reader.is_json),
+                    conversation: live::new_conversation(reader.is_json),
                     again: None,
                 };
                 let is_ad_hoc = serving.adapter.is_some();
@@ -274,24 +279,24 @@ impl SessionsArgs {
                 turn.run(open.await?, is_ad_hoc, config, &mut interrupts)
                     .await
             }
-            SessionAction::Stop(id) => live::stop(reader, &reader.find_id(id.id).await?).await,
+            SessionAction::Stop(id) => live::stop_turn(reader, &reader.find_id(id.id).await?).await,
             // Only reads the disk.
             SessionAction::Check => tokio::task::block_in_place(|| reader.check()),
             SessionAction::Fork { id, at } => {
-                edit::fork(reader, &reader.find_id(id.id).await?, at).await
+                edit::fork_session(reader, &reader.find_id(id.id).await?, at).await
             }
             SessionAction::Rename { id, title } => {
-                edit::edit(reader, &reader.find_id(id.id).await?, Some(title), None).await
+                edit::edit_session(reader, &reader.find_id(id.id).await?, Some(title), None).await
             }
             SessionAction::Archive { id, undo } => {
-                edit::edit(reader, &reader.find_id(id.id).await?, None, Some(!undo)).await
+                edit::edit_session(reader, &reader.find_id(id.id).await?, None, Some(!undo)).await
             }
             SessionAction::Rm { ids } => {
                 let mut found = Vec::with_capacity(ids.len());
                 for id in ids {
                     found.push(reader.find_id(id).await?);
                 }
-                live::remove(reader, &found).await
+                live::remove_sessions(reader, &found).await
             }
         }
     }
@@ -301,7 +306,7 @@ impl ServingOptions {
     /// Moves the session to another host, if the command line requests it.
     async fn relocate(&self, reader: &JournalReader, id: &SessionId) -> Result<(), CliError> {
         if self.relocate {
-            live::relocate(&reader.folder, id).await?;
+            live::relocate_session(&reader.folder, id).await?;
         }
         Ok(())
     }

@@ -92,7 +92,7 @@ struct SkillEntry {
 impl SyncArgs {
     pub(super) fn run(self) -> CommandResult {
         let (skills, source) = fs::canonicalize(&self.folder)
-            .and_then(|source| Ok((skills(&source)?, source)))
+            .and_then(|source| Ok((find_skills(&source)?, source)))
             .with_context(|| format!("failed to read the folder {}", self.folder.display()))
             .map_err(|error| {
                 CliError::usage(error)
@@ -104,7 +104,7 @@ impl SyncArgs {
             let is_asked = self.agents.contains(owner);
             match folder {
                 Some(folder) if is_asked || (self.agents.is_empty() && is_installed(&folder)) => {
-                    plan.extend(entries(*owner, &folder, &source, &skills)?);
+                    plan.extend(plan_entries(*owner, &folder, &source, &skills)?);
                 }
                 None if is_asked => {
                     return Err(CliError::usage(anyhow!(
@@ -204,7 +204,7 @@ fn is_installed(folder: &Path) -> bool {
 }
 
 /// Returns the skills of a folder, sorted.
-fn skills(folder: &Path) -> io::Result<Vec<PathBuf>> {
+fn find_skills(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut skills = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -217,7 +217,7 @@ fn skills(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Returns the actions for the entries of an agent's folder.
-fn entries(
+fn plan_entries(
     owner: SkillOwner,
     folder: &Path,
     source: &Path,
@@ -309,11 +309,11 @@ mod tests {
         }
         fs::create_dir_all(source.join("no-skill")).unwrap();
         let steps = || -> Vec<_> {
-            let plan = entries(
+            let plan = plan_entries(
                 SkillOwner::Codex,
                 &folder,
                 &source,
-                &skills(&source).unwrap(),
+                &find_skills(&source).unwrap(),
             )
             .unwrap();
             plan.iter().for_each(|entry| entry.apply().unwrap());

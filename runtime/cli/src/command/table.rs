@@ -11,7 +11,7 @@ use crate::{
 
 /// Creates a table with these headings.
 pub(crate) fn with_headings(headings: &[&str]) -> Table {
-    let mut table = plain();
+    let mut table = plain_table();
     table.set_header(
         headings
             .iter()
@@ -50,7 +50,7 @@ impl ListTable {
 
     /// Prints the list.
     pub(crate) fn print(self) -> CommandResult {
-        print(&self.fit(plain().width()))
+        print_table(&self.fit(plain_table().width()))
     }
 
     /// Makes the table of the columns that fit into a width; `None` fits all.
@@ -99,7 +99,7 @@ impl ListTable {
 }
 
 /// Creates a table without headings.
-pub(crate) fn plain() -> Table {
+pub(crate) fn plain_table() -> Table {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -111,7 +111,7 @@ pub(crate) fn plain() -> Table {
 }
 
 /// Returns the table's lines, without trailing spaces.
-pub(crate) fn lines(table: &Table) -> String {
+pub(crate) fn table_lines(table: &Table) -> String {
     table
         .lines()
         .map(|line| format!("{}\n", line.trim_end()))
@@ -119,8 +119,8 @@ pub(crate) fn lines(table: &Table) -> String {
 }
 
 /// Prints the lines of a table.
-pub(crate) fn print(table: &Table) -> CommandResult {
-    super::print_text(lines(table))
+pub(crate) fn print_table(table: &Table) -> CommandResult {
+    super::print_text(table_lines(table))
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
             let headings = ["session", "agent", "state", "title"];
             let mut list = ListTable::new(headings, &["agent", "title", "state"]);
             list.push([id, "echo", "idle", "a title of several words"].map(str::to_owned));
-            let text = lines(&list.fit(Some(width)));
+            let text = table_lines(&list.fit(Some(width)));
             assert_eq!(text.lines().count(), 2, "{text}");
             let row = text.lines().nth(1).unwrap().trim_start().to_owned();
             assert!(row.starts_with(id), "{text}");

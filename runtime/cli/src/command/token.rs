@@ -60,7 +60,7 @@ pub(crate) enum TokenCommand {
 #[derive(Debug, Args)]
 pub(crate) struct NewTokenArgs {
     /// Access level
-    #[arg(long, value_parser = scope())]
+    #[arg(long, value_parser = parse_scope())]
     scope: Scope,
     /// Allows answers to permission requests, which no scope includes
     #[arg(long)]
@@ -85,7 +85,7 @@ pub(crate) struct NewTokenArgs {
     state: DaemonSelection,
 }
 
-fn scope() -> impl TypedValueParser<Value = Scope> {
+fn parse_scope() -> impl TypedValueParser<Value = Scope> {
     let all = [
         (Scope::Observe, "Read sessions"),
         (Scope::Control, "Also open sessions and send input"),
@@ -104,23 +104,23 @@ impl TokenCommand {
     pub(super) fn run(self) -> CommandResult {
         match self {
             Self::New(new) => new.run(),
-            Self::List { state, json } => list(&state, json),
+            Self::List { state, json } => list_tokens(&state, json),
             Self::Revoke {
                 id,
                 keep_tokens,
                 state,
-            } => revoke(&file(&state)?, &id, keep_tokens),
+            } => revoke_token(&token_file(&state)?, &id, keep_tokens),
         }
     }
 }
 
-fn file(state: &DaemonSelection) -> Result<TokenFile, CliError> {
+fn token_file(state: &DaemonSelection) -> Result<TokenFile, CliError> {
     let folder = state.folder()?;
     folder.create_folder()?;
     Ok(TokenFile::in_folder(&folder.0))
 }
 
-fn wrong(error: TokenError) -> CliError {
+fn to_cli_error(error: TokenError) -> CliError {
     if matches!(
         error,
         TokenError::Unknown(_) | TokenError::Name | TokenError::ApproverWithoutControl
@@ -139,13 +139,13 @@ impl NewTokenArgs {
         new.agents = self.agents;
         new.all_sessions = self.all_sessions;
         new.expires = self.expires;
-        let tokens = file(&self.state)?;
-        let (token, text) = tokens.add(new).map_err(wrong)?;
+        let tokens = token_file(&self.state)?;
+        let (token, text) = tokens.add(new).map_err(to_cli_error)?;
         let Some(output) = self.output else {
             return print_line(text);
         };
         if let Err(error) = write_private(&output, format!("{text}\n").as_bytes()) {
-            tokens.revoke(&token.id).map_err(wrong)?;
+            tokens.revoke(&token.id).map_err(to_cli_error)?;
             let file = output.display();
             return Err(CliError::failed(anyhow::anyhow!(
                 "failed to write the token to {file}: {error}; no token was created"
@@ -156,14 +156,14 @@ impl NewTokenArgs {
 }
 
 /// Revokes a token, and names the tokens that it created.
-fn revoke(tokens: &TokenFile, id: &str, keep_tokens: bool) -> CommandResult {
-    let known = tokens.read().map_err(wrong)?;
+fn revoke_token(tokens: &TokenFile, id: &str, keep_tokens: bool) -> CommandResult {
+    let known = tokens.read().map_err(to_cli_error)?;
     let revoked = if keep_tokens {
         tokens.revoke_alone(id)
     } else {
         tokens.revoke(id)
     };
-    revoked.map_err(wrong)?;
+    revoked.map_err(to_cli_error)?;
     let made: Vec<_> = known
         .iter()
         .filter(|token| token.parent.as_deref() == Some(id))
@@ -179,8 +179,8 @@ fn revoke(tokens: &TokenFile, id: &str, keep_tokens: bool) -> CommandResult {
     Ok(exit::OK)
 }
 
-fn list(state: &DaemonSelection, as_json: bool) -> CommandResult {
-    let tokens = file(state)?.read().map_err(wrong)?;
+fn list_tokens(state: &DaemonSelection, as_json: bool) -> CommandResult {
+    let tokens = token_file(state)?.read().map_err(to_cli_error)?;
     if as_json {
         let public: Vec<_> = tokens.iter().map(Token::to_public).collect();
         return print_json(&serde_json::json!(public));
@@ -201,12 +201,12 @@ fn list(state: &DaemonSelection, as_json: bool) -> CommandResult {
         "last sign-in",
     ]);
     for token in &tokens {
-        shown.add_row(row(token));
+        shown.add_row(token_row(token));
     }
-    table::print(&shown)
+    table::print_table(&shown)
 }
 
-fn row(token: &Token) -> [String; 8] {
+fn token_row(token: &Token) -> [String; 8] {
     let time = |at| {
         let at = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(at);
         humantime::format_rfc3339_seconds(at).to_string()

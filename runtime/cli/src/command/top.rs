@@ -90,12 +90,12 @@ impl TopArgs {
                     .next("add --once, or --once --json for programs"),
             );
         }
-        live(&folder, link).await
+        run_live(&folder, link).await
     }
 
     /// Prints one report of the host.
     async fn print(&self, folder: &Path, link: HostConnection) -> CommandResult {
-        let (agents, sessions) = answer(folder, link).await?;
+        let (agents, sessions) = request_report(folder, link).await?;
         let titles = tokio::task::block_in_place(|| read_titles(folder));
         if self.json {
             let sessions: Vec<_> = sessions
@@ -123,12 +123,12 @@ pub(super) async fn list_agents(folder: &Path) -> Result<Option<Vec<AgentEntry>>
     let Some(link) = HostConnection::to(folder).await? else {
         return Ok(None);
     };
-    let (agents, _) = answer(folder, link).await?;
+    let (agents, _) = request_report(folder, link).await?;
     Ok(Some(agents))
 }
 
 /// Requests one report of the host.
-async fn answer(
+async fn request_report(
     folder: &Path,
     mut link: HostConnection,
 ) -> Result<(Vec<AgentEntry>, Vec<OpenSession>), CliError> {
@@ -160,7 +160,7 @@ enum BackgroundRead {
 }
 
 /// Runs the live view until the user leaves.
-async fn live(folder: &Path, link: HostConnection) -> CommandResult {
+async fn run_live(folder: &Path, link: HostConnection) -> CommandResult {
     let mut interrupts = InterruptSignals::watch()?;
     let mut resized = signal(SignalKind::window_change())?;
     let mut screen = AlternateScreen::enter()?;
@@ -177,7 +177,7 @@ async fn live(folder: &Path, link: HostConnection) -> CommandResult {
     loop {
         screen.terminal.draw(|frame| {
             let area = frame.area();
-            draw::draw(&mut state, area, frame.buffer_mut());
+            draw::draw_screen(&mut state, area, frame.buffer_mut());
         })?;
         let report = async {
             match &mut link {

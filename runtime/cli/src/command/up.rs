@@ -182,7 +182,7 @@ impl UpArgs {
         })?;
         let network = match passed {
             Some(listener) => TcpListener::from_std(listener)?,
-            None => bind(at, &folder).await.map_err(|error| {
+            None => bind_http(at, &folder).await.map_err(|error| {
                 CliError::failed(anyhow!(error).context(format!("failed to listen on {at}")))
                     .next("use another port: --http 127.0.0.1:PORT, or port 0 for any free one")
             })?,
@@ -237,7 +237,7 @@ impl UpArgs {
         reload.note(folder.clone(), running.clone())?;
         host.stand_by();
         self.print_ready(&running, listen.as_deref(), &host, &reload)?;
-        supervisor(NotifyState::Ready);
+        notify_supervisor(NotifyState::Ready);
 
         let stop = async {
             let ended = tokio::select! {
@@ -250,16 +250,16 @@ impl UpArgs {
             if let Err(error) = DaemonLaunch::note_end(&folder, ended) {
                 tracing::warn!("an open `trunkline acp` may start the daemon again: {error}");
             }
-            supervisor(NotifyState::Stopping);
+            notify_supervisor(NotifyState::Stopping);
             gateway.drain();
             match &joined {
                 Some(joined) => joined.drain(DRAIN_TIMEOUT).await,
-                None => drain(&sessions).await,
+                None => drain_turns(&sessions).await,
             }
         };
         let own = Listener {
             listener: network,
-            names: names(at),
+            names: host_names(at),
             tls: None,
         };
         gateway
@@ -337,7 +337,7 @@ fn passed_on() -> Result<Option<StdListener>, CliError> {
 
 /// Binds the HTTP listener. For port 0, the port of the daemon that died in this folder is
 /// preferred.
-async fn bind(at: SocketAddr, folder: &DaemonFolder) -> io::Result<TcpListener> {
+async fn bind_http(at: SocketAddr, folder: &DaemonFolder) -> io::Result<TcpListener> {
     let before = DaemonLaunch::read(folder).ok().flatten();
     let before = before.filter(|it| at.port() == 0 && !it.is_down() && it.http.ip() == at.ip());
     if let Some(before) = before
@@ -378,14 +378,14 @@ fn has_supervisor() -> bool {
 }
 
 /// Notifies the supervisor if it asks for it, as systemd does for a unit of `Type=notify`.
-fn supervisor(state: NotifyState<'_>) {
+fn notify_supervisor(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!("failed to notify the supervisor at NOTIFY_SOCKET: {error}");
     }
 }
 
 /// Returns the accepted host names of requests.
-fn names(at: SocketAddr) -> Vec<HostName> {
+fn host_names(at: SocketAddr) -> Vec<HostName> {
     let port = at.port();
     let usual = ["localhost", "127.0.0.1", "[::1]"].map(|name| format!("{name}:{port}"));
     [at.to_string()]
@@ -396,7 +396,7 @@ fn names(at: SocketAddr) -> Vec<HostName> {
 }
 
 /// Waits until no turn is running, or the timeout expires.
-async fn drain(sessions: &Sessions) {
+async fn drain_turns(sessions: &Sessions) {
     let until = Instant::now() + DRAIN_TIMEOUT;
     while sessions.busy() > 0 && Instant::now() < until {
         sleep(DRAIN_CHECK_INTERVAL).await;

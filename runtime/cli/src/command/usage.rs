@@ -95,7 +95,7 @@ struct UsageLog {
 }
 
 /// Reads and sums up the usage log.
-fn read(
+fn read_log(
     file: Option<&Path>,
     by: Vec<GroupingKey>,
     since: Option<SystemTime>,
@@ -131,7 +131,7 @@ fn read(
 /// # Errors
 /// The usage log cannot be read.
 pub(super) fn by_day(file: Option<&Path>, since: SystemTime) -> Result<Vec<DailyUsage>, CliError> {
-    let read = read(
+    let read = read_log(
         file,
         vec![GroupingKey::Day, GroupingKey::Agent],
         Some(since),
@@ -156,13 +156,13 @@ impl UsageArgs {
         let since = self
             .since
             .as_deref()
-            .map(|when| moment(when, SystemTime::now()))
+            .map(|when| parse_moment(when, SystemTime::now()))
             .transpose()?;
         let UsageLog {
             sums,
             skipped,
             folder,
-        } = read(file, self.by.clone(), since)?;
+        } = read_log(file, self.by.clone(), since)?;
         let bad = skipped.bad + sums.bad();
         let dropped = skipped.dropped;
         if self.json {
@@ -202,18 +202,23 @@ impl UsageArgs {
         let headings = [&keys[..], &["turns", "in", "cached", "out", "cost"]].concat();
         let mut list = ListTable::new(headings, &["cached"]);
         for (names, total) in sums.rows() {
-            list.push(names.iter().map(|name| shown(name)).chain(cells(total)));
+            list.push(
+                names
+                    .iter()
+                    .map(|name| clean_name(name))
+                    .chain(total_cells(total)),
+            );
         }
         if sums.rows().count() != 1 {
             let names =
                 (0..keys.len()).map(|column| if column == 0 { "total" } else { "" }.to_owned());
-            list.push(names.chain(cells(sums.total())));
+            list.push(names.chain(total_cells(sums.total())));
         }
         list.print()
     }
 }
 
-fn cells(total: &UsageTotal) -> [String; 5] {
+fn total_cells(total: &UsageTotal) -> [String; 5] {
     let known =
         |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     let about = if total.estimated { "~" } else { "" };
@@ -233,12 +238,12 @@ fn cells(total: &UsageTotal) -> [String; 5] {
 const MAX_NAME_CHARS: usize = 60;
 
 /// Sanitizes a name for a terminal, because adapters choose the names of models.
-fn shown(name: &str) -> String {
+fn clean_name(name: &str) -> String {
     plain_line(name, MAX_NAME_CHARS)
 }
 
 /// Parses a time of the command line.
-fn moment(text: &str, now: SystemTime) -> Result<SystemTime, CliError> {
+fn parse_moment(text: &str, now: SystemTime) -> Result<SystemTime, CliError> {
     let text = text.trim();
     let before = |time: Duration| now.checked_sub(time);
     let moment = match humantime::parse_duration(text) {
@@ -269,7 +274,7 @@ mod tests {
             ("2026-03-01T10:30:00Z", "2026-03-01T10:30:00Z"),
             ("2026-03-01 10:30:00", "2026-03-01T10:30:00Z"),
         ] {
-            let moment = moment(text, now).unwrap();
+            let moment = parse_moment(text, now).unwrap();
             assert_eq!(
                 humantime::format_rfc3339_seconds(moment).to_string(),
                 expected,
@@ -277,13 +282,16 @@ mod tests {
             );
         }
         for text in ["", "yesterday", "2026-13-01", "99999999999999d"] {
-            assert!(moment(text, now).is_err(), "{text}");
+            assert!(parse_moment(text, now).is_err(), "{text}");
         }
     }
 
     #[test]
     fn a_foreign_name_stays_a_word_of_bounded_length() {
-        assert_eq!(shown("a\u{1b}[2Jb\n"), "a [2Jb ");
-        assert_eq!(shown(&"x".repeat(500)).chars().count(), MAX_NAME_CHARS + 1);
+        assert_eq!(clean_name("a\u{1b}[2Jb\n"), "a [2Jb ");
+        assert_eq!(
+            clean_name(&"x".repeat(500)).chars().count(),
+            MAX_NAME_CHARS + 1
+        );
     }
 }

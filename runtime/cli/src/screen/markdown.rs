@@ -366,7 +366,7 @@ impl RenderedBlock {
         for row in rows {
             list.add_row(row);
         }
-        self.out.push_str(&table::lines(&list));
+        self.out.push_str(&table::table_lines(&list));
     }
 }
 

@@ -23,7 +23,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{history, slash_command::NAMES};
+use super::{history_file, slash_command::NAMES};
 use crate::{paint, terminal::TerminalSettings};
 
 /// Prompt of a first line.
@@ -112,7 +112,7 @@ impl LinePrompt {
             agent_commands: Vec::new(),
         }));
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
-        let history = history();
+        let history = history_file();
         if let Some(path) = &history {
             // The first run has no history.
             let _ = editor.load_history(path);

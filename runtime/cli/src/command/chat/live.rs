@@ -24,7 +24,7 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_LISTED: usize = 50;
 
 /// Returns the agent's own commands: the text to type, and the description.
-pub(super) fn commands(learned: &SessionInfo) -> impl Iterator<Item = (String, String)> {
+pub(super) fn agent_commands(learned: &SessionInfo) -> impl Iterator<Item = (String, String)> {
     learned
         .commands
         .iter()
@@ -48,7 +48,7 @@ pub(super) fn commands(learned: &SessionInfo) -> impl Iterator<Item = (String, S
 
 impl ChatSession {
     pub(super) fn help(&mut self) {
-        let of_agent: Vec<_> = commands(&self.conversation.learned).collect();
+        let of_agent: Vec<_> = agent_commands(&self.conversation.learned).collect();
         let screen = &mut self.conversation.screen;
         slash_command::HELP
             .lines()

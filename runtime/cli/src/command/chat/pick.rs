@@ -18,7 +18,7 @@ use trunkline_protocol::{ListedSession, SessionEntry, SessionState, SessionsList
 
 use super::line::LinePrompt;
 use crate::{
-    command::sessions::ago,
+    command::sessions::time_ago,
     error::CliError,
     journal, listing,
     open_session::JournalAccess,
@@ -133,12 +133,15 @@ async fn list_choices(
         session.state != Some(SessionState::Closed) && !is_of_run
     });
     let native = listing::list_native(client, agent, MAX_NATIVE).await;
-    Ok(merge(sessions, native))
+    Ok(merge_choices(sessions, native))
 }
 
 /// Merges both kinds of conversation, the last active first. A conversation that a listed session
 /// continues is omitted, because that session is the one to resume.
-fn merge(sessions: Vec<ListedSession>, native: Vec<SessionEntry>) -> Vec<ConversationChoice> {
+fn merge_choices(
+    sessions: Vec<ListedSession>,
+    native: Vec<SessionEntry>,
+) -> Vec<ConversationChoice> {
     let listed: HashSet<String> = sessions.iter().map(|one| one.session_id.clone()).collect();
     let continued = |entry: &SessionEntry| {
         let session = entry.session_id.as_ref();
@@ -176,7 +179,7 @@ impl ConversationChoice {
             agent: text(&entry.agent_id),
             folder: text(&entry.cwd),
             active: active.and_then(|time| humantime::parse_rfc3339_weak(time).ok()),
-            age: active.map(ago).unwrap_or_default(),
+            age: active.map(time_ago).unwrap_or_default(),
             entry,
             is_session,
         }
@@ -296,11 +299,11 @@ impl<'a> ChoiceList<'a> {
         );
         let mut lines = 1;
         for (at, (_, one)) in matching.iter().enumerate().skip(first).take(room) {
-            let title = padded(&one.title, title_room);
-            let mut rest = padded(&one.agent, AGENT);
+            let title = pad_to(&one.title, title_room);
+            let mut rest = pad_to(&one.agent, AGENT);
             if is_wide {
-                let keeper = padded(one.keeper(), KEEPER);
-                let folder = padded(&cut_start(&one.folder, folder_room), folder_room);
+                let keeper = pad_to(one.keeper(), KEEPER);
+                let folder = pad_to(&cut_start(&one.folder, folder_room), folder_room);
                 rest = format!("{keeper} {rest} {folder}");
             }
             rest.push(' ');
@@ -352,7 +355,7 @@ fn cut_start(text: &str, columns: usize) -> String {
     format!("…{rest}")
 }
 
-fn padded(text: &str, columns: usize) -> String {
+fn pad_to(text: &str, columns: usize) -> String {
     let text = cut(text, columns);
     let spaces = columns.saturating_sub(text_width(&text));
     text + &" ".repeat(spaces)
@@ -417,7 +420,7 @@ mod tests {
             session_id: session.map(str::to_owned),
             ..SessionEntry::default()
         };
-        let merged = merge(
+        let merged = merge_choices(
             vec![
                 session("s-1", "2026-01-03T00:00:00Z"),
                 session("s-2", "2026-01-01T00:00:00Z"),

@@ -60,12 +60,12 @@ impl SlashCommand {
             ("/quit" | "/exit", "") => Self::Quit,
             ("/help", "") => Self::Help,
             ("/stop", "") => Self::Stop,
-            ("/file", path) if !path.is_empty() => Self::File(file(path)),
-            ("/model", name) => Self::Model(one(name)),
-            ("/mode", name) => Self::Mode(one(name)),
+            ("/file", path) if !path.is_empty() => Self::File(parse_path(path)),
+            ("/model", name) => Self::Model(non_empty(name)),
+            ("/mode", name) => Self::Mode(non_empty(name)),
             ("/usage", "") => Self::Usage,
             ("/new", "") => Self::New,
-            ("/export", path) if !path.is_empty() => Self::Export(file(path)),
+            ("/export", path) if !path.is_empty() => Self::Export(parse_path(path)),
             ("/file" | "/export", _) => Self::Help,
             _ => Self::Input(
                 line.strip_prefix('/')
@@ -77,12 +77,12 @@ impl SlashCommand {
     }
 }
 
-fn one(name: &str) -> Option<String> {
+fn non_empty(name: &str) -> Option<String> {
     Some(name.to_owned()).filter(|name| !name.is_empty())
 }
 
 /// Parses a typed path: quotes, escapes, and `~` for the home folder.
-fn file(typed: &str) -> PathBuf {
+fn parse_path(typed: &str) -> PathBuf {
     let words = shell_words::split(typed).ok();
     let path = match words.as_deref() {
         Some([one]) => one.clone(),

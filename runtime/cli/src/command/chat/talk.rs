@@ -126,7 +126,7 @@ impl ChatSession {
         interrupts: &mut InterruptSignals,
     ) -> Result<NextStep, CliError> {
         prompt.complete(
-            live::commands(&self.conversation.learned)
+            live::agent_commands(&self.conversation.learned)
                 .map(|(typed, _)| typed)
                 .collect(),
         );
@@ -153,7 +153,7 @@ impl ChatSession {
         }
         let line = tokio::select! {
             line = prompt.line() => line?,
-            interrupt = terminated(interrupts) => return Ok(self.leave_by(interrupt)),
+            interrupt = wait_for_termination(interrupts) => return Ok(self.leave_by(interrupt)),
             event = session.next(), if !LinePrompt::edits() => {
                 return self.between_turns(event, session);
             }
@@ -384,7 +384,7 @@ impl ChatSession {
 }
 
 /// Waits for the next signal to end. Ctrl-C at the prompt belongs to the line editor.
-async fn terminated(interrupts: &mut InterruptSignals) -> InterruptSignal {
+async fn wait_for_termination(interrupts: &mut InterruptSignals) -> InterruptSignal {
     loop {
         let interrupt = interrupts.next().await;
         if interrupt == InterruptSignal::Terminate {

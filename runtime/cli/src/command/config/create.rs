@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use trunkline_host::config::{Document, Profile};
 
-use super::write;
+use super::write_config;
 use crate::{
     command::{installed_agents, print_line},
     error::{CliError, CommandResult},
@@ -69,7 +69,7 @@ impl InitArgs {
             .iter()
             .map(|agent| json!({ "id": agent, "profile": agent }))
             .collect();
-        write(
+        write_config(
             &self.output,
             &to_text(&json!({ "agents": entries }))?,
             self.force,
@@ -128,7 +128,7 @@ impl AddArgs {
             &self.set,
         )?;
         let permissions = path.metadata().ok().map(|found| found.permissions());
-        write(&path, &to_text(&document.value)?, exists)?;
+        write_config(&path, &to_text(&document.value)?, exists)?;
         if let Some(permissions) = permissions {
             std::fs::set_permissions(&path, permissions)?;
         }

@@ -23,11 +23,11 @@ const ALIASES: [(&str, &str); 5] = [
 ///
 /// # Errors
 /// The manifest is invalid.
-pub(super) fn import(
+pub(super) fn import_manifest(
     text: &str,
     prompt: &dyn Fn(&Path) -> io::Result<String>,
 ) -> Result<(Value, Vec<String>), String> {
-    let value = yaml::read(text.trim_start_matches('\u{feff}'))?;
+    let value = yaml::parse_yaml(text.trim_start_matches('\u{feff}'))?;
     if value.get("agents").is_some_and(Value::is_array) {
         let notes = vec![
             "this is already a configuration, and is unchanged: use it by --config".to_owned(),
@@ -61,7 +61,7 @@ pub(super) fn import(
     let passed = &of_manifest.sandbox.env_passthrough;
     let mut agents = Vec::new();
     for (name, persona) in &personas {
-        let mut agent = agent(name, persona, &adapters, prompt, &mut notes)?;
+        let mut agent = convert_persona(name, persona, &adapters, prompt, &mut notes)?;
         match &persona.sandbox.allowed_domains {
             Some(domains) if sandbox.is_some() => agent["allowed_domains"] = json!(domains),
             Some(_) => notes.push(format!(
@@ -95,7 +95,7 @@ pub(super) fn import(
 }
 
 /// Converts a persona to an agent.
-fn agent(
+fn convert_persona(
     name: &str,
     persona: &ManifestPersona,
     adapters: &BTreeMap<String, ManifestAdapter>,
@@ -195,14 +195,14 @@ fn agent(
     if own != json!({}) {
         agent[key] = own;
     }
-    if let Some(permission) = permission(name, allow, &deny)? {
+    if let Some(permission) = tool_policy(name, allow, &deny)? {
         agent["permission"] = permission;
     }
     Ok(agent)
 }
 
 /// Returns the policy for tools. If the manifest allows some tools, all others are denied.
-fn permission(
+fn tool_policy(
     name: &str,
     allow: Option<&Vec<String>>,
     deny: &[String],

@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 64;
 ///
 /// # Errors
 /// The document is invalid. The text has line and column.
-pub(super) fn read(text: &str) -> Result<Value, String> {
+pub(super) fn parse_yaml(text: &str) -> Result<Value, String> {
     if text.trim().is_empty() {
         return Ok(Value::Null);
     }
@@ -40,7 +40,7 @@ mod tests {
             "a": 1, "b": -2, "c": 31, "d": 1.5, "e": null, "f": "yes", "g": "true", "h": true, "i": 12e3, "j": "5",
             "k": "1.2.3", "m": "12:30", "n": null, "o": "two\nlines\n",
         });
-        assert_eq!(read(text), Ok(expected));
+        assert_eq!(parse_yaml(text), Ok(expected));
     }
 
     #[test]
@@ -50,7 +50,7 @@ mod tests {
         let expected = json!({
             "base": base, "one": base, "two": { "x": 2, "y": [1, 2] }, "three": { "z": 1, "x": 1, "y": [1, 2] },
         });
-        assert_eq!(read(text), Ok(expected));
+        assert_eq!(parse_yaml(text), Ok(expected));
     }
 
     #[test]
@@ -66,7 +66,7 @@ mod tests {
             format!("{}{}", "[".repeat(70), "]".repeat(70)),
             "a: &a [*a]".to_owned(),
         ] {
-            assert!(read(&text).is_err(), "{text}");
+            assert!(parse_yaml(&text).is_err(), "{text}");
         }
     }
 
@@ -78,9 +78,9 @@ mod tests {
             ("{ [a]: 1 }", ""),
             ("a: [", ""),
         ] {
-            let error = read(text).unwrap_err();
+            let error = parse_yaml(text).unwrap_err();
             assert!(error.contains(place) && !error.contains('\n'), "{error}");
         }
-        assert_eq!(read(""), Ok(Value::Null));
+        assert_eq!(parse_yaml(""), Ok(Value::Null));
     }
 }

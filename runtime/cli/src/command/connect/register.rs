@@ -46,8 +46,8 @@ struct RegistrationStatus {
 }
 
 /// Requests a code, displays it, waits until it is approved, and writes the token.
-pub(super) async fn register(hub: &ServerAddress, file: &TokenFile) -> CommandResult {
-    let code: RegistrationCode = ask(hub, "/api/runtime/register", &json!({})).await?;
+pub(super) async fn register_runtime(hub: &ServerAddress, file: &TokenFile) -> CommandResult {
+    let code: RegistrationCode = request_json(hub, "/api/runtime/register", &json!({})).await?;
     // Sanitized, because the hub's text is shown on a terminal.
     eprintln!(
         "open {} and approve the code {}",
@@ -58,10 +58,11 @@ pub(super) async fn register(hub: &ServerAddress, file: &TokenFile) -> CommandRe
     while Instant::now() < until {
         sleep(Duration::from_secs(code.interval.clamp(1, 60))).await;
         let asked = json!({ "polling_token": code.polling_token });
-        let polled: RegistrationStatus = ask(hub, "/api/runtime/register/poll", &asked).await?;
+        let polled: RegistrationStatus =
+            request_json(hub, "/api/runtime/register/poll", &asked).await?;
         match polled.status.as_str() {
             "pending" => {}
-            "approved" => return approved(hub, file, &polled),
+            "approved" => return store_token(hub, file, &polled),
             _ => break,
         }
     }
@@ -71,7 +72,11 @@ pub(super) async fn register(hub: &ServerAddress, file: &TokenFile) -> CommandRe
     )
 }
 
-fn approved(hub: &ServerAddress, file: &TokenFile, polled: &RegistrationStatus) -> CommandResult {
+fn store_token(
+    hub: &ServerAddress,
+    file: &TokenFile,
+    polled: &RegistrationStatus,
+) -> CommandResult {
     let runtime = runtime_id(&polled.runtime_id)
         .map_err(|why| CliError::failed(anyhow!("the hub returned an invalid id: {why}")))?;
     let is_token = !polled.token.is_empty() && polled.token.chars().all(|c| c.is_ascii_graphic());
@@ -95,7 +100,7 @@ fn approved(hub: &ServerAddress, file: &TokenFile, polled: &RegistrationStatus) 
 }
 
 /// Sends a request to the hub over HTTP.
-async fn ask<T: DeserializeOwned>(
+async fn request_json<T: DeserializeOwned>(
     hub: &ServerAddress,
     path: &str,
     body: &Value,

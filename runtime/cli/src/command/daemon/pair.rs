@@ -29,7 +29,7 @@ const QR_STYLE: Style = Style::new()
     .bg_color(Some(Color::Ansi(AnsiColor::BrightWhite)));
 
 /// Shows a code and confirms the browser that sends it.
-pub(super) async fn pair(folder: &DaemonFolder) -> CommandResult {
+pub(super) async fn pair_browser(folder: &DaemonFolder) -> CommandResult {
     if !io::stdin().is_terminal() {
         return Err(CliError::usage(anyhow!(
             "--pair asks for a confirmation, and the input is not a terminal"
@@ -38,10 +38,10 @@ pub(super) async fn pair(folder: &DaemonFolder) -> CommandResult {
     }
     let pairing = folder.request(Method::POST, "/v1/pairing", None).await?;
     show_code(&pairing)?;
-    let path = format!("/v1/pairing/{}", text(&pairing, "id"));
+    let path = format!("/v1/pairing/{}", text_member(&pairing, "id"));
     let request = loop {
         let state = folder.request(Method::GET, &path, None).await?;
-        match text(&state, "state") {
+        match text_member(&state, "state") {
             "waiting" => sleep(POLL_INTERVAL).await,
             "claimed" => break state,
             ended => {
@@ -54,7 +54,7 @@ pub(super) async fn pair(folder: &DaemonFolder) -> CommandResult {
             }
         }
     };
-    let is_confirmed = confirm(question(&request)).await?;
+    let is_confirmed = confirm_pairing(pairing_question(&request)).await?;
     let decision = json!({ "confirm": is_confirmed });
     folder.request(Method::POST, &path, Some(&decision)).await?;
     let done = match (is_confirmed, request["is_elevation"] == true) {
@@ -68,13 +68,13 @@ pub(super) async fn pair(folder: &DaemonFolder) -> CommandResult {
     Ok(if is_confirmed { exit::OK } else { exit::FAILED })
 }
 
-fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+fn text_member<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
 
 /// Prints the code, and the links with their QR codes.
 fn show_code(pairing: &Value) -> io::Result<()> {
-    let code = text(pairing, "code");
+    let code = text_member(pairing, "code");
     let mut out = anstream::stdout();
     let origins = pairing["origins"].as_array().into_iter().flatten();
     let origins: Vec<_> = origins.filter_map(Value::as_str).collect();
@@ -105,9 +105,9 @@ fn show_code(pairing: &Value) -> io::Result<()> {
 }
 
 /// Returns the question for a browser's request.
-fn question(request: &Value) -> String {
-    let name = text(request, "name");
-    let address = text(request, "address");
+fn pairing_question(request: &Value) -> String {
+    let name = text_member(request, "name");
+    let address = text_member(request, "address");
     if request["is_elevation"] == true {
         format!("Give \"{name}\" at {address} the rights of an administrator for five minutes?")
     } else {
@@ -116,7 +116,7 @@ fn question(request: &Value) -> String {
 }
 
 /// Asks the terminal. What was typed before the question does not answer it.
-async fn confirm(question: String) -> Result<bool, CliError> {
+async fn confirm_pairing(question: String) -> Result<bool, CliError> {
     let answer = spawn_blocking(move || -> io::Result<String> {
         let input = io::stdin();
         tcflush(&input, QueueSelector::IFlush)?;

@@ -128,7 +128,7 @@ pub(super) async fn run_turns(
 }
 
 /// Closes a session after its turns, and returns its results.
-pub(super) async fn close(session: Session, mut checker: EventChecker) -> DemoTally {
+pub(super) async fn close_session(session: Session, mut checker: EventChecker) -> DemoTally {
     session.close().await;
     while let Some(event) = session.next_event().await {
         checker.see(event);

@@ -26,7 +26,7 @@ pub(super) struct DemoReport {
     pub(super) tally: DemoTally,
 }
 
-fn count(number: u64) -> String {
+fn format_count(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
@@ -44,8 +44,8 @@ impl DemoReport {
             "turns": self.turns,
             "processes": self.processes,
             "turns_per_s": (self.turns_per_second() * 10.0).round() / 10.0,
-            "p50_us": micros(self.latency(50)),
-            "p99_us": micros(self.latency(99)),
+            "p50_us": to_micros(self.latency(50)),
+            "p99_us": to_micros(self.latency(99)),
             "bytes_in": self.counters.bytes_in,
             "bytes_out": self.counters.bytes_out,
             "rss_per_session_bytes": self.rss_per_session,
@@ -63,25 +63,25 @@ impl DemoReport {
         let tally = &self.tally;
         let asked = format!(
             "{} asked for permission, {} stopped",
-            count(tally.permissions),
-            count(tally.stops)
+            format_count(tally.permissions),
+            format_count(tally.stops)
         );
         let processes = self.processes.map(|number| number.to_string());
         let memory = self.rss_per_session.map(bytes);
         let [p50, p99] = [50, 99].map(|it| self.latency(it).map_or_else(unknown, duration));
         let took = format!("in {}", duration(self.took));
-        let checked = format!("in {} checked plain answers", count(tally.checked));
+        let checked = format!("in {} checked plain answers", format_count(tally.checked));
         let rows = [
             (
                 "sessions",
-                count(self.sessions.into()),
+                format_count(self.sessions.into()),
                 "open at the same time",
             ),
             ("processes", processes.unwrap_or_else(unknown), &self.agent),
-            ("turns", count(self.turns), &asked),
+            ("turns", format_count(self.turns), &asked),
             (
                 "turns per second",
-                count(self.turns_per_second() as u64),
+                format_count(self.turns_per_second() as u64),
                 &took,
             ),
             ("turn latency p50", p50, "of plain turns, under this load"),
@@ -113,14 +113,14 @@ impl DemoReport {
                 "turns that did not end exactly once",
             ),
         ];
-        let mut list = table::plain();
+        let mut list = table::plain_table();
         for (what, value, remark) in rows {
             if what != "unchecked" || tally.unchecked > 0 {
                 list.add_row([what, &value, remark]);
             }
         }
         let mut text = String::from("\n");
-        for line in table::lines(&list).lines() {
+        for line in table::table_lines(&list).lines() {
             let _ = writeln!(text, " {line}");
         }
         let (style, mark) = if self.is_clean() {
@@ -150,7 +150,7 @@ impl DemoReport {
         if self.is_clean() {
             return vec![format!(
                 "{} sessions on one process stayed separate; every turn ended exactly once",
-                count(self.sessions.into())
+                format_count(self.sessions.into())
             )];
         }
         let mut verdicts = Vec::new();
@@ -185,7 +185,7 @@ impl DemoReport {
     }
 }
 
-fn micros(time: Option<Duration>) -> Option<u64> {
+fn to_micros(time: Option<Duration>) -> Option<u64> {
     time.and_then(|time| u64::try_from(time.as_micros()).ok())
 }
 

@@ -32,7 +32,7 @@ struct AdapterDiagnosis {
 
 /// Returns the version, if the query cannot start a real run: a built-in adapter is this program,
 /// an adapter with the SDK answers `--describe`, and a few well-known programs answer `--version`.
-pub(super) async fn version(
+pub(super) async fn check_version(
     agent: &AgentConfig,
     spec: &ChildSpec,
     within: Duration,
@@ -68,7 +68,7 @@ pub(super) async fn version(
 
 /// Runs the adapter's own checks. Only a built-in adapter and one with the SDK are queried, because
 /// any other program would treat `--diagnose` as a run.
-pub(super) async fn diagnose(
+pub(super) async fn run_diagnosis(
     agent: &AgentConfig,
     spec: &ChildSpec,
     within: Duration,
@@ -81,14 +81,14 @@ pub(super) async fn diagnose(
         ];
     }
     match query(spec.clone().arg("--diagnose"), within).await {
-        Ok(answer) => advised(agent, judge(&answer, within)),
+        Ok(answer) => add_install_hint(agent, read_diagnosis(&answer, within)),
         // The check of the program or of the containment reports this, except for a shortage.
         Err(error) => vec![CheckCode::AdapterUnclear.check(format!("failed to {error}"))],
     }
 }
 
 /// Adds the install command, unless the adapter names it.
-fn advised(agent: &AgentConfig, mut checks: Vec<DoctorCheck>) -> Vec<DoctorCheck> {
+fn add_install_hint(agent: &AgentConfig, mut checks: Vec<DoctorCheck>) -> Vec<DoctorCheck> {
     let is_missing =
         |check: &&mut DoctorCheck| check.level == Level::Error && check.code.ends_with("installed");
     if let (Some(wrapped), Some(check)) = (
@@ -100,7 +100,7 @@ fn advised(agent: &AgentConfig, mut checks: Vec<DoctorCheck>) -> Vec<DoctorCheck
     checks
 }
 
-fn judge(answer: &QueryOutput, within: Duration) -> Vec<DoctorCheck> {
+fn read_diagnosis(answer: &QueryOutput, within: Duration) -> Vec<DoctorCheck> {
     let words = |check: DoctorCheck| match answer.stderr.trim() {
         "" => check,
         stderr => check.detail(format!("end of stderr: {stderr}")),
@@ -149,7 +149,7 @@ mod tests {
     const WITHIN: Duration = Duration::from_secs(10);
 
     fn judged(stdout: &str, exit: Option<Exit>) -> Vec<DoctorCheck> {
-        judge(
+        read_diagnosis(
             &QueryOutput {
                 stdout: stdout.into(),
                 stderr: "oh no\n".to_owned(),

@@ -10,7 +10,7 @@ use trunkline_host::config::{AgentConfig, Config};
 use trunkline_host::process::ChildSpec;
 
 use super::program::ProgramSearch;
-use super::report::{DoctorCheck, Level, shown};
+use super::report::{DoctorCheck, Level, clean_text};
 use super::{adapter, installed};
 use crate::advice::{self, WrappedAgent};
 use crate::command::table;
@@ -35,11 +35,11 @@ pub(super) struct InstalledAgent {
 
 /// Returns the wrapped agents whose programs are found, in the order of `trunkline agents
 /// profiles`.
-pub(crate) fn installed() -> Result<Vec<&'static str>, CliError> {
+pub(crate) fn list_installed() -> Result<Vec<&'static str>, CliError> {
     let (host, agents) = host_of_all(Config::default())?;
     let is_installed = |agent: &AgentConfig| {
         let spec = host.child_spec(&agent.id)?.ok()?;
-        let (_, found) = installed::find(agent, &spec)?;
+        let (_, found) = installed::find_program(agent, &spec)?;
         matches!(found, ProgramSearch::At(_)).then_some(())
     };
     Ok(advice::ALL
@@ -64,7 +64,7 @@ fn host_of_all(mut config: Config) -> Result<(Host, Vec<AgentConfig>), CliError>
 }
 
 /// Checks each wrapped agent as its built-in adapter does without any configuration.
-pub(super) async fn look(
+pub(super) async fn check_all(
     file: Option<&Path>,
     within: Duration,
 ) -> Result<Vec<InstalledAgent>, CliError> {
@@ -72,22 +72,24 @@ pub(super) async fn look(
     let mut looking = JoinSet::new();
     for (index, (wrapped, agent)) in advice::ALL.iter().zip(agents).enumerate() {
         let spec = host.child_spec(&agent.id).and_then(Result::ok);
-        looking.spawn(async move { (index, one(wrapped, &agent, spec, within).await) });
+        looking.spawn(async move { (index, check_agent(wrapped, &agent, spec, within).await) });
     }
     let mut found = looking.join_all().await;
     found.sort_by_key(|(index, _)| *index);
     Ok(found.into_iter().map(|(_, here)| here).collect())
 }
 
-async fn one(
+async fn check_agent(
     wrapped: &'static WrappedAgent,
     agent: &AgentConfig,
     spec: Option<ChildSpec>,
     within: Duration,
 ) -> InstalledAgent {
-    let found = spec.as_ref().and_then(|spec| installed::find(agent, spec));
+    let found = spec
+        .as_ref()
+        .and_then(|spec| installed::find_program(agent, spec));
     let path = match &found {
-        Some((_, ProgramSearch::At(at))) => Some(shown(&at.to_string_lossy())),
+        Some((_, ProgramSearch::At(at))) => Some(clean_text(&at.to_string_lossy())),
         _ => None,
     };
     let mut here = InstalledAgent {
@@ -101,7 +103,7 @@ async fn one(
     };
     match spec {
         Some(spec) if here.installed => {
-            here.ask(wrapped, &adapter::diagnose(agent, &spec, within).await)
+            here.ask(wrapped, &adapter::run_diagnosis(agent, &spec, within).await)
         }
         _ => here.next = Some(wrapped.install.to_owned()),
     }
@@ -129,7 +131,7 @@ impl InstalledAgent {
 }
 
 /// Returns the table.
-pub(super) fn text(all: &[InstalledAgent]) -> String {
+pub(super) fn format_table(all: &[InstalledAgent]) -> String {
     let mut list = table::with_headings(&["agent", "program", "version", "credentials", "next"]);
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     for here in all {
@@ -141,5 +143,5 @@ pub(super) fn text(all: &[InstalledAgent]) -> String {
             [&here.version, &here.credentials, &here.next].map(or_none);
         list.add_row([here.agent.to_owned(), program, version, credentials, next]);
     }
-    table::lines(&list)
+    table::table_lines(&list)
 }

@@ -27,14 +27,14 @@ const KEPT: [&str; 2] = ["/run/secrets", "/var/run/secrets"];
 
 /// Removes the variables whose values are unavailable, and reports each, so that the rest can be
 /// checked.
-pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<DoctorCheck> {
+pub(super) fn resolve_values(agent: &mut AgentConfig) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     agent.command.env.retain(|name, value| {
         match value.read(name, |variable| env::var_os(variable)) {
             Ok(read) if read.is_empty() && value.is_place() => {
                 checks.push(
                     CheckCode::EnvEmpty
-                        .check(format!("{name} is empty: {}", place(value)))
+                        .check(format!("{name} is empty: {}", describe_source(value)))
                         .hint("store the value there, or remove the name from `env`"),
                 );
                 true
@@ -74,7 +74,7 @@ pub(super) fn of_process(spec: &ChildSpec) -> Environment {
 }
 
 /// Reports the names of the variables.
-pub(super) fn names(
+pub(super) fn check_names(
     agent: &AgentConfig,
     spec: &ChildSpec,
     environment: &Environment,
@@ -118,7 +118,10 @@ pub(super) fn names(
 }
 
 /// Reports the credentials among the variables.
-pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec<DoctorCheck> {
+pub(super) fn check_credentials(
+    agent: &AgentConfig,
+    environment: &Environment,
+) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     let is_passed = |name: &OsStr| agent.credentials.iter().any(|passed| *name == **passed);
     for name in environment
@@ -128,7 +131,7 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
     {
         let named = name.to_string_lossy();
         let value = agent.command.env.get(&*named);
-        let from = value.map_or_else(|| "from the host's environment".to_owned(), place);
+        let from = value.map_or_else(|| "from the host's environment".to_owned(), describe_source);
         checks.push(CheckCode::CredentialsPresent.check(format!("{named}, {from}")));
         if matches!(value, Some(EnvValue::Text(text)) if !text.is_empty()) {
             checks.push(
@@ -219,7 +222,7 @@ fn is_open(path: &Path) -> bool {
     open && !KEPT.iter().any(|kept| path.starts_with(kept))
 }
 
-fn place(value: &EnvValue) -> String {
+fn describe_source(value: &EnvValue) -> String {
     match value {
         EnvValue::FromEnv(variable) => format!("from the host's variable {variable}"),
         EnvValue::FromFile(path) => format!("from the file {}", path.display()),

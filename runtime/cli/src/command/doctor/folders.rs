@@ -23,18 +23,18 @@ pub(super) fn of_host(config: &Config, spool: &Path) -> Vec<DoctorCheck> {
     let state = check(
         match &state {
             None => Err("neither XDG_STATE_HOME nor HOME names a folder".to_owned()),
-            Some(state) => usable(state, MissingFolder::IsMade),
+            Some(state) => check_usable(state, MissingFolder::IsMade),
         },
         [CheckCode::StateUsable, CheckCode::StateUnusable],
         "set `runtime.state_dir` to a folder that you can write to",
     );
     let spool = check(
-        usable(spool, MissingFolder::IsWrong),
+        check_usable(spool, MissingFolder::IsWrong),
         [CheckCode::SpoolUsable, CheckCode::SpoolUnusable],
         "set `runtime.spool_dir` to a folder on a large disk",
     );
     let temp = check(
-        usable(&std::env::temp_dir(), MissingFolder::IsWrong),
+        check_usable(&std::env::temp_dir(), MissingFolder::IsWrong),
         [CheckCode::TempUsable, CheckCode::TempUnusable],
         "set TMPDIR to another folder",
     );
@@ -44,7 +44,7 @@ pub(super) fn of_host(config: &Config, spool: &Path) -> Vec<DoctorCheck> {
 /// Checks the folders of one agent.
 pub(super) fn of_agent(agent: &AgentConfig, work_dir: &Path) -> Vec<DoctorCheck> {
     let configured = !agent.command.work_dir.as_os_str().is_empty();
-    let mut checks = vec![match enterable(work_dir) {
+    let mut checks = vec![match check_enterable(work_dir) {
         Ok(()) if configured => CheckCode::WorkDirUsable.check(work_dir.to_string_lossy()),
         Ok(()) => CheckCode::WorkDirUsable.check(format!(
             "{}, the working directory of the host",
@@ -55,7 +55,7 @@ pub(super) fn of_agent(agent: &AgentConfig, work_dir: &Path) -> Vec<DoctorCheck>
             .hint("create that folder, or correct `work_dir`"),
     }];
     for root in &agent.file_roots {
-        let why = match (Pinned::new(root), enterable(root)) {
+        let why = match (Pinned::new(root), check_enterable(root)) {
             (Err(error), _) => error.to_string(),
             (Ok(_), Err(error)) => error.to_string(),
             (Ok(_), Ok(())) => continue,
@@ -80,7 +80,7 @@ enum MissingFolder {
 }
 
 /// Returns whether files can be created in a folder, or in one that the host would create there.
-fn usable(folder: &Path, missing: MissingFolder) -> Result<String, String> {
+fn check_usable(folder: &Path, missing: MissingFolder) -> Result<String, String> {
     let shown = folder.display();
     let may = |folder: &Path| {
         accessat(
@@ -123,7 +123,7 @@ fn usable(folder: &Path, missing: MissingFolder) -> Result<String, String> {
     }
 }
 
-fn enterable(folder: &Path) -> io::Result<()> {
+fn check_enterable(folder: &Path) -> io::Result<()> {
     if !std::fs::metadata(folder)?.is_dir() {
         return Err(Errno::NOTDIR.into());
     }
@@ -141,27 +141,27 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         let missing = folder.path().join("a/b/c");
         assert!(
-            usable(folder.path(), MissingFolder::IsWrong)
+            check_usable(folder.path(), MissingFolder::IsWrong)
                 .unwrap()
                 .ends_with("is writable")
         );
         assert!(
-            usable(&missing, MissingFolder::IsMade)
+            check_usable(&missing, MissingFolder::IsMade)
                 .unwrap()
                 .ends_with("can be created")
         );
         assert!(
-            usable(&missing, MissingFolder::IsWrong)
+            check_usable(&missing, MissingFolder::IsWrong)
                 .unwrap_err()
                 .contains("No such file")
         );
         assert!(
-            usable(&file, MissingFolder::IsMade)
+            check_usable(&file, MissingFolder::IsMade)
                 .unwrap_err()
                 .ends_with("is not a folder")
         );
-        assert!(usable(&file.join("x"), MissingFolder::IsMade).is_err());
+        assert!(check_usable(&file.join("x"), MissingFolder::IsMade).is_err());
         assert!(!folder.path().join("a").exists());
-        assert!(enterable(&file).is_err());
+        assert!(check_enterable(&file).is_err());
     }
 }

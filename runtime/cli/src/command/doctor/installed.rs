@@ -18,7 +18,10 @@ use crate::target::ChosenHost;
 
 /// Finds the program. Returns `None` if that is unknown from outside: the adapter wraps none, or a
 /// sandbox has files of its own.
-pub(crate) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<(OsString, ProgramSearch)> {
+pub(crate) fn find_program(
+    agent: &AgentConfig,
+    spec: &ChildSpec,
+) -> Option<(OsString, ProgramSearch)> {
     if agent.sandbox.is_some() {
         return None;
     }
@@ -28,7 +31,7 @@ pub(crate) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<(OsString, P
             .or_else(|| advice::wrapped_by(agent).map(|wrapped| wrapped.program))?
             .into(),
     };
-    let found = program::find(
+    let found = program::search_program(
         &program,
         &environment::search_path(&environment::of_process(spec)),
         &program::work_dir(spec),
@@ -46,12 +49,12 @@ pub(crate) fn configured_program(agent: &AgentConfig) -> Option<&str> {
 ///
 /// # Errors
 /// The program is missing; with the command that installs it.
-pub(crate) fn locate(
+pub(crate) fn locate_program(
     agent: &AgentConfig,
     spec: &ChildSpec,
     program: &OsStr,
 ) -> Result<PathBuf, CliError> {
-    if let Some(image) = isolation::image(agent) {
+    if let Some(image) = isolation::container_image(agent) {
         let error = anyhow!(
             "{} runs in the image {image}, in which no login can be run",
             agent.id
@@ -60,11 +63,11 @@ pub(crate) fn locate(
             .next("add a variable with its key to `env` or `env_passthrough`"));
     }
     let path = environment::search_path(&environment::of_process(spec));
-    match program::find(program, &path, &program::work_dir(spec)) {
+    match program::search_program(program, &path, &program::work_dir(spec)) {
         ProgramSearch::At(at) => Ok(at),
         ProgramSearch::Nowhere => Err(not_installed(agent, spec, program)),
         found => {
-            let check = program::check(program, &found, &path);
+            let check = program::report_search(program, &found, &path);
             let error = CliError::not_started(anyhow!(check.message));
             Err(error.next(check.hint.unwrap_or_default()))
         }
@@ -80,7 +83,7 @@ pub(crate) fn must_be_here(chosen: &ChosenHost) -> Result<(), CliError> {
     let Some(Ok(spec)) = chosen.host.child_spec(&agent.id) else {
         return Ok(());
     };
-    let Some((program, ProgramSearch::Nowhere)) = find(agent, &spec) else {
+    let Some((program, ProgramSearch::Nowhere)) = find_program(agent, &spec) else {
         return Ok(());
     };
     Err(not_installed(agent, &spec, &program))

@@ -30,7 +30,7 @@ impl MachineSupport {
 }
 
 /// Checks the containment.
-pub(super) fn containment(agent: &AgentConfig, support: &Support) -> DoctorCheck {
+pub(super) fn check_containment(agent: &AgentConfig, support: &Support) -> DoctorCheck {
     let asked = agent.containment;
     match support.choose(asked, agent.at_least) {
         Ok(choice) => {
@@ -58,7 +58,7 @@ pub(super) fn containment(agent: &AgentConfig, support: &Support) -> DoctorCheck
 }
 
 /// Checks the limits, and their enforcers.
-pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<DoctorCheck> {
+pub(super) fn check_limits(asked: &Resources, support: &LimitSupport) -> Vec<DoctorCheck> {
     let count = |limit: Option<u64>| limit.map(|limit| limit.to_string());
     let rows = [
         ("processes", count(asked.processes), &support.processes),
@@ -93,7 +93,7 @@ pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<DoctorChe
 }
 
 /// Returns the image of the agent's container.
-pub(super) fn image(agent: &AgentConfig) -> Option<&str> {
+pub(super) fn container_image(agent: &AgentConfig) -> Option<&str> {
     match &agent.sandbox.as_ref()?.backend {
         Backend::Podman { image, .. } | Backend::Docker { image, .. } => Some(image),
         Backend::Bubblewrap => None,
@@ -102,12 +102,12 @@ pub(super) fn image(agent: &AgentConfig) -> Option<&str> {
 
 /// Warns of skills and MCP servers with an open network: they contain foreign texts and programs,
 /// which could send data out.
-pub(super) fn exfiltration(agent: &AgentConfig) -> Option<DoctorCheck> {
+pub(super) fn check_exfiltration(agent: &AgentConfig) -> Option<DoctorCheck> {
     let is_open = agent
         .sandbox
         .as_ref()
         .is_none_or(|sandbox| matches!(sandbox.network, Network::All));
-    let brought = brought(agent.config.as_ref()?);
+    let brought = added_keys(agent.config.as_ref()?);
     if !is_open || brought.is_empty() {
         return None;
     }
@@ -123,7 +123,7 @@ pub(super) fn exfiltration(agent: &AgentConfig) -> Option<DoctorCheck> {
 }
 
 /// Returns the keys of a profile's object that add skills or servers.
-fn brought(config: &serde_json::Value) -> Vec<&'static str> {
+fn added_keys(config: &serde_json::Value) -> Vec<&'static str> {
     let is_given = |key: &&str| match &config[*key] {
         serde_json::Value::Null | serde_json::Value::Bool(false) => false,
         serde_json::Value::String(text) => !text.is_empty(),
@@ -138,7 +138,10 @@ fn brought(config: &serde_json::Value) -> Vec<&'static str> {
 }
 
 /// Checks the sandbox. `inside` is the check of the paths and the program inside it.
-pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> Vec<DoctorCheck> {
+pub(super) async fn check_sandbox(
+    agent: &AgentConfig,
+    inside: Result<(), String>,
+) -> Vec<DoctorCheck> {
     let Some(sandbox) = &agent.sandbox else {
         return vec![
             CheckCode::SandboxNone
@@ -268,7 +271,7 @@ mod tests {
             open_files: enforcement(),
             memory: enforcement(),
         };
-        limits(&asked, &support)
+        check_limits(&asked, &support)
             .into_iter()
             .map(|check| check.code)
             .collect()
@@ -301,9 +304,9 @@ mod tests {
         };
         let no = || Err("no".to_owned());
         let mut agent = AgentConfig::external("a", "x");
-        let code = |agent: &AgentConfig, support: &Support| containment(agent, support).code;
+        let code = |agent: &AgentConfig, support: &Support| check_containment(agent, support).code;
         assert_eq!(code(&agent, &support(Ok(()), Ok(()))), "containment.used");
-        let weaker = containment(&agent, &support(no(), Ok(())));
+        let weaker = check_containment(&agent, &support(no(), Ok(())));
         assert_eq!(weaker.code, "containment.weaker");
         assert_eq!(
             weaker.detail.as_deref(),
@@ -326,7 +329,7 @@ mod tests {
                 sandbox.network = network;
                 sandbox
             });
-            exfiltration(&agent).map(|check| (check.code, check.level))
+            check_exfiltration(&agent).map(|check| (check.code, check.level))
         };
         let warned = Some(("network.open".to_owned(), super::super::report::Level::Warn));
         let skills = || serde_json::json!({"skills": ["/srv/skills/review"]});

@@ -5,7 +5,7 @@ use trunkline_host::config::{AgentConfig, Config, Organisation};
 use super::report::{CheckCode, DoctorCheck};
 
 /// Reads the policies that apply, and reports them.
-pub(super) fn find(config: &Config) -> (Vec<Organisation>, Vec<DoctorCheck>) {
+pub(super) fn find_policies(config: &Config) -> (Vec<Organisation>, Vec<DoctorCheck>) {
     match Organisation::of_this_machine(config.policy.as_deref()) {
         Ok(policies) => {
             let told = |policy: &Organisation| {
@@ -24,7 +24,7 @@ pub(super) fn find(config: &Config) -> (Vec<Organisation>, Vec<DoctorCheck>) {
 }
 
 /// Applies the policies to an agent. Reports the removed rights, or the refusal.
-pub(super) fn narrow(
+pub(super) fn apply_policies(
     policies: &[Organisation],
     agent: &mut AgentConfig,
 ) -> Result<Vec<DoctorCheck>, Vec<DoctorCheck>> {

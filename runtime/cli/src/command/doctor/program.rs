@@ -35,7 +35,7 @@ pub(super) fn work_dir(spec: &ChildSpec) -> PathBuf {
 }
 
 /// Searches as a start does: in the child's `PATH`, and from its working directory. Starts nothing.
-pub(super) fn find(program: &OsStr, path: &OsStr, work_dir: &Path) -> ProgramSearch {
+pub(super) fn search_program(program: &OsStr, path: &OsStr, work_dir: &Path) -> ProgramSearch {
     let mut forbidden = None;
     for candidate in program_candidates(program, path, work_dir) {
         if !candidate.is_file() {
@@ -96,7 +96,7 @@ pub(super) fn in_image(program: &OsStr, image: &str) -> DoctorCheck {
 }
 
 /// Reports the result of a search.
-pub(super) fn check(program: &OsStr, found: &ProgramSearch, path: &OsStr) -> DoctorCheck {
+pub(super) fn report_search(program: &OsStr, found: &ProgramSearch, path: &OsStr) -> DoctorCheck {
     let shown = program.to_string_lossy();
     match found {
         ProgramSearch::At(at) => CheckCode::CommandFound.check(at.to_string_lossy()),
@@ -160,7 +160,7 @@ mod tests {
         );
         write(&at("bin/found"), "#!/usr/bin/env good\n", 0o755);
         let path = std::env::join_paths([at("nothing"), at("bin")]).unwrap();
-        let find = |program: &str| find(program.as_ref(), &path, folder.path());
+        let find = |program: &str| search_program(program.as_ref(), &path, folder.path());
         assert_eq!(find("good"), ProgramSearch::At(at("bin/good")));
         assert_eq!(find("found"), ProgramSearch::At(at("bin/found")));
         assert_eq!(find("bin/good"), ProgramSearch::At(at("bin/good")));
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_told_with_the_path() {
-        let check = check(
+        let check = report_search(
             "agent".as_ref(),
             &ProgramSearch::Nowhere,
             "/usr/bin:/bin".as_ref(),

@@ -145,7 +145,7 @@ impl CheckCode {
         DoctorCheck {
             code: self.name().to_owned(),
             level: self.level(),
-            message: shown(message.as_ref()),
+            message: clean_text(message.as_ref()),
             detail: None,
             hint: None,
         }
@@ -166,7 +166,7 @@ impl DoctorCheck {
             code: format!("adapter:{code}"),
             message: shown_foreign(&self.message),
             detail: self.detail.map(|detail| shown_foreign(&detail)),
-            hint: self.hint.map(|hint| shown(&hint)),
+            hint: self.hint.map(|hint| clean_text(&hint)),
             ..self
         }
     }
@@ -182,7 +182,7 @@ impl DoctorCheck {
     /// Adds the next step.
     pub(super) fn hint(self, hint: impl AsRef<str>) -> Self {
         Self {
-            hint: Some(shown(hint.as_ref())),
+            hint: Some(clean_text(hint.as_ref())),
             ..self
         }
     }
@@ -195,13 +195,13 @@ const MAX_CODE_CHARS: usize = 64;
 const MAX_TEXT_CHARS: usize = 2000;
 
 /// Cleans a text for display: one line, without known secrets and control characters.
-pub(super) fn shown(text: &str) -> String {
+pub(super) fn clean_text(text: &str) -> String {
     plain_line(&redact::message(text.trim()), MAX_TEXT_CHARS)
 }
 
 /// Cleans a text of another program: also redacts anything that looks like a secret.
 pub(super) fn shown_foreign(text: &str) -> String {
-    shown(&redact::text(text))
+    clean_text(&redact::text(text))
 }
 
 /// Report about one agent.
@@ -241,7 +241,7 @@ impl AgentReport {
     ) -> Self {
         let status = CheckStatus::combine(checks.iter().map(|check| check.level));
         Self {
-            agent: shown(agent),
+            agent: clean_text(agent),
             profile: profile.to_owned(),
             status,
             checks,
@@ -267,7 +267,7 @@ impl DoctorReport {
             .max();
         Self {
             status: worst.unwrap_or(CheckStatus::Pass),
-            configuration: shown(configuration),
+            configuration: clean_text(configuration),
             host,
             agents,
         }

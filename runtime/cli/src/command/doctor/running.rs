@@ -11,7 +11,7 @@ use crate::{command::top, journal};
 
 /// Returns the health of each agent of the host, by its id. Empty if no host runs or it does not
 /// answer in time.
-pub(super) async fn health(
+pub(super) async fn read_health(
     config: Option<&Path>,
     within: Duration,
 ) -> HashMap<String, HealthEntry> {
@@ -27,7 +27,7 @@ pub(super) async fn health(
 }
 
 /// Returns the host's verdict on an agent as a check.
-pub(super) fn check(health: &HealthEntry) -> Option<DoctorCheck> {
+pub(super) fn health_check(health: &HealthEntry) -> Option<DoctorCheck> {
     let verdict = health.verdict.as_deref()?;
     let code = match health.severity {
         None | Some(Severity::Ok | Severity::Note) => CheckCode::HostHealthy,

@@ -26,7 +26,7 @@ const MAX_STDERR_BYTES: usize = 2048;
 
 /// Starts the process, opens a session, waits for `session.ready`, closes the session and stops the
 /// process.
-pub(super) async fn start(
+pub(super) async fn start_and_stop(
     agent: &AgentConfig,
     spec: ChildSpec,
     within: Duration,
@@ -42,7 +42,8 @@ pub(super) async fn start(
             }];
         }
     };
-    let mut checks = vec![CheckCode::StartStarted.check(format!("after {}", millis(began)))];
+    let mut checks =
+        vec![CheckCode::StartStarted.check(format!("after {}", elapsed_millis(began)))];
     let tail = StderrTail::new(MAX_STDERR_BYTES);
     let draining = drain_stderr(&mut child, &tail);
     let (Some(mut stdin), Some(stdout)) = (child.take_stdin(), child.take_stdout()) else {
@@ -54,7 +55,7 @@ pub(super) async fn start(
         .as_ref()
         .map_or(Extensions::all(), Extensions::from_names);
     // A failed write is reported by the end of the process below.
-    let _ = write(&mut stdin, &start_line(offered)).await;
+    let _ = write_line(&mut stdin, &start_line(offered)).await;
 
     // A process without extensions sends nothing before its first input; only its lifetime can be
     // checked.
@@ -63,9 +64,11 @@ pub(super) async fn start(
     } else {
         within
     };
-    let waited = timeout(within, ready(&mut stdout)).await;
+    let waited = timeout(within, wait_for_ready(&mut stdout)).await;
     match waited {
-        Ok(true) => checks.push(CheckCode::StartReady.check(format!("after {}", millis(began)))),
+        Ok(true) => {
+            checks.push(CheckCode::StartReady.check(format!("after {}", elapsed_millis(began))))
+        }
         Ok(false) => {}
         Err(_) if child.exit().is_some() => {}
         Err(_) => checks.push(CheckCode::StartQuiet.check(if offered.is_empty() {
@@ -83,7 +86,7 @@ pub(super) async fn start(
         _ => child.exit(),
     };
     if ended.is_none() {
-        let _ = write(
+        let _ = write_line(
             &mut stdin,
             &json!({ "type": "session.close", "session_id": SESSION }),
         )
@@ -97,12 +100,12 @@ pub(super) async fn start(
             async move { drop(tokio::io::copy(&mut stdout, &mut tokio::io::sink()).await) },
         );
     let exit = stop(child, agent.timeouts.shutdown).await;
-    let took = millis(stopping);
+    let took = elapsed_millis(stopping);
     if let Some(draining) = draining {
         let _ = timeout(Duration::from_millis(200), draining).await;
     }
     reading.abort();
-    let check = judge(ended, exit, &took);
+    let check = end_check(ended, exit, &took);
     checks.push(match tail.text().trim() {
         stderr if check.level > super::report::Level::Info && !stderr.is_empty() => {
             check.detail(format!("end of stderr: {stderr}"))
@@ -112,7 +115,7 @@ pub(super) async fn start(
     checks
 }
 
-fn judge(ended: Option<Exit>, exit: Exit, took: &str) -> DoctorCheck {
+fn end_check(ended: Option<Exit>, exit: Exit, took: &str) -> DoctorCheck {
     match ended {
         Some(exit) => CheckCode::StartEnded
             .check(format!("it ended by itself, with {exit}"))
@@ -139,12 +142,15 @@ fn start_line(offered: Extensions) -> Value {
     line
 }
 
-async fn write(stdin: &mut (impl AsyncWriteExt + Unpin), message: &Value) -> std::io::Result<()> {
+async fn write_line(
+    stdin: &mut (impl AsyncWriteExt + Unpin),
+    message: &Value,
+) -> std::io::Result<()> {
     stdin.write_all(format!("{message}\n").as_bytes()).await
 }
 
 /// Reads until the session is ready. Returns false if the output ends before.
-async fn ready(stdout: &mut (impl AsyncBufReadExt + Unpin)) -> bool {
+async fn wait_for_ready(stdout: &mut (impl AsyncBufReadExt + Unpin)) -> bool {
     let mut stdout = stdout.take(MAX_OUTPUT_BYTES);
     let mut line = Vec::new();
     while let Ok(1..) = stdout.read_until(b'\n', &mut line).await {
@@ -161,6 +167,6 @@ async fn ready(stdout: &mut (impl AsyncBufReadExt + Unpin)) -> bool {
     false
 }
 
-fn millis(since: Instant) -> String {
+fn elapsed_millis(since: Instant) -> String {
     format!("{} ms", since.elapsed().as_millis())
 }

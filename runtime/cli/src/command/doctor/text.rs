@@ -14,12 +14,12 @@ const LEVEL_COLUMNS: usize = 5;
 pub(super) fn format_report(report: &DoctorReport) -> String {
     let mut text = String::new();
     // A write to a `String` cannot fail.
-    let _ = write(&mut text, report);
+    let _ = write_report(&mut text, report);
     text
 }
 
-fn write(text: &mut String, report: &DoctorReport) -> fmt::Result {
-    let width = codes(report).map(str::len).max().unwrap_or(0);
+fn write_report(text: &mut String, report: &DoctorReport) -> fmt::Result {
+    let width = code_names(report).map(str::len).max().unwrap_or(0);
     let dim = paint::DIM;
     let strong = paint::STRONG;
     writeln!(
@@ -27,9 +27,9 @@ fn write(text: &mut String, report: &DoctorReport) -> fmt::Result {
         "{strong}host{strong:#} {dim}· configuration: {}{dim:#}",
         report.configuration
     )?;
-    checks(text, &report.host.checks, width)?;
+    write_checks(text, &report.host.checks, width)?;
     for agent in &report.agents {
-        let style = style(agent.status);
+        let style = status_style(agent.status);
         writeln!(
             text,
             "\n{strong}{}{strong:#} {dim}· {}{dim:#} · {style}{}{style:#}",
@@ -37,7 +37,7 @@ fn write(text: &mut String, report: &DoctorReport) -> fmt::Result {
             agent.profile,
             agent.status.name()
         )?;
-        checks(text, &agent.checks, width)?;
+        write_checks(text, &agent.checks, width)?;
     }
     let count = |status| {
         report
@@ -49,7 +49,7 @@ fn write(text: &mut String, report: &DoctorReport) -> fmt::Result {
     let pass = count(CheckStatus::Pass);
     let warn = count(CheckStatus::Warn);
     let fail = count(CheckStatus::Fail);
-    let style = style(report.status);
+    let style = status_style(report.status);
     let all = report.status.name();
     writeln!(
         text,
@@ -57,7 +57,7 @@ fn write(text: &mut String, report: &DoctorReport) -> fmt::Result {
     )
 }
 
-fn codes(report: &DoctorReport) -> impl Iterator<Item = &str> {
+fn code_names(report: &DoctorReport) -> impl Iterator<Item = &str> {
     let of_agents = report.agents.iter().flat_map(|agent| &agent.checks);
     report
         .host
@@ -67,7 +67,7 @@ fn codes(report: &DoctorReport) -> impl Iterator<Item = &str> {
         .map(|check| check.code.as_str())
 }
 
-fn checks(text: &mut String, checks: &[DoctorCheck], width: usize) -> fmt::Result {
+fn write_checks(text: &mut String, checks: &[DoctorCheck], width: usize) -> fmt::Result {
     let dim = paint::DIM;
     let indent = LEVEL_COLUMNS + width + 4;
     for check in checks {
@@ -91,7 +91,7 @@ fn checks(text: &mut String, checks: &[DoctorCheck], width: usize) -> fmt::Resul
     Ok(())
 }
 
-fn style(status: CheckStatus) -> Style {
+fn status_style(status: CheckStatus) -> Style {
     match status {
         CheckStatus::Pass => paint::GOOD,
         CheckStatus::Warn => paint::CARE,

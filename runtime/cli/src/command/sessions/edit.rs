@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Changes the title of a session or archives it.
-pub(super) async fn edit(
+pub(super) async fn edit_session(
     reader: &JournalReader,
     id: &SessionId,
     title: Option<String>,
@@ -31,7 +31,11 @@ pub(super) async fn edit(
 }
 
 /// Opens a session as a copy of another one, and prints its id.
-pub(super) async fn fork(reader: &JournalReader, id: &SessionId, at: Option<u64>) -> CommandResult {
+pub(super) async fn fork_session(
+    reader: &JournalReader,
+    id: &SessionId,
+    at: Option<u64>,
+) -> CommandResult {
     let forked = async |client: Client| {
         let (session, _) = client.fork(id, at).await?;
         let copied = session.attached().and_then(|attached| attached.copied);

@@ -125,7 +125,10 @@ async fn list_native(
         list.push([
             one_line(&session.native_session_id),
             one_line(session.session_id.as_deref().unwrap_or("-")),
-            session.updated_at.as_deref().map_or_else(none, ago),
+            session
+                .updated_at
+                .as_deref()
+                .map_or_else(unknown_value, time_ago),
             one_line(session.title.as_deref().unwrap_or("-")),
             one_line(session.cwd.as_deref().unwrap_or("-")),
         ]);
@@ -134,7 +137,7 @@ async fn list_native(
 }
 
 /// Lists sessions, page by page.
-pub(super) async fn list(
+pub(super) async fn list_sessions(
     reader: &JournalReader,
     config: Option<&Path>,
     filter: SessionFilter,
@@ -166,10 +169,13 @@ pub(super) async fn list(
             one_line(&session.session_id),
             one_line(&session.agent_id),
             state_text(session.state, session.open_requests.unwrap_or(0)),
-            session.active.as_deref().map_or_else(none, ago),
+            session
+                .active
+                .as_deref()
+                .map_or_else(unknown_value, time_ago),
             session
                 .entries
-                .map_or_else(none, |entries| entries.to_string()),
+                .map_or_else(unknown_value, |entries| entries.to_string()),
             one_line(session.title.as_deref().unwrap_or("-")),
         ];
         if has_hosts {
@@ -185,15 +191,16 @@ pub(super) async fn list(
 }
 
 /// Shows a session.
-pub(super) async fn show(reader: &JournalReader, id: &SessionId) -> CommandResult {
+pub(super) async fn show_session(reader: &JournalReader, id: &SessionId) -> CommandResult {
     let session = listing::find(&reader.folder, id).await?;
     if reader.is_json {
         return print_json(&json!(session));
     }
-    let number = |number: Option<u64>| number.map_or_else(none, |number| number.to_string());
-    let active = session.active.map(|at| format!("{at} ({})", ago(&at)));
+    let number =
+        |number: Option<u64>| number.map_or_else(unknown_value, |number| number.to_string());
+    let active = session.active.map(|at| format!("{at} ({})", time_ago(&at)));
     let requests = session.open_requests;
-    let mut list = table::plain();
+    let mut list = table::plain_table();
     for (name, value) in [
         ("session", session.session_id),
         ("title", one_line(session.title.as_deref().unwrap_or("-"))),
@@ -202,19 +209,19 @@ pub(super) async fn show(reader: &JournalReader, id: &SessionId) -> CommandResul
             "state",
             session.state.map_or("-", describe_state).to_owned(),
         ),
-        ("directory", session.cwd.unwrap_or_else(none)),
-        ("created", session.created.unwrap_or_else(none)),
-        ("active", active.unwrap_or_else(none)),
+        ("directory", session.cwd.unwrap_or_else(unknown_value)),
+        ("created", session.created.unwrap_or_else(unknown_value)),
+        ("active", active.unwrap_or_else(unknown_value)),
         ("entries", number(session.entries)),
         (
             "requests",
-            requests.map_or_else(none, |it| format!("{it} without an answer")),
+            requests.map_or_else(unknown_value, |it| format!("{it} without an answer")),
         ),
         ("bytes", number(session.bytes)),
     ] {
         list.add_row([name.to_owned(), value]);
     }
-    table::print(&list)
+    table::print_table(&list)
 }
 
 /// Returns the state of a session, with a mark if a request waits for an answer.
@@ -237,12 +244,12 @@ fn describe_state(state: SessionState) -> &'static str {
 }
 
 /// Returns the text for an unknown value.
-fn none() -> String {
+fn unknown_value() -> String {
     "-".to_owned()
 }
 
 /// Returns the time since a moment, in one unit.
-pub(crate) fn ago(time: &str) -> String {
+pub(crate) fn time_ago(time: &str) -> String {
     let then = humantime::parse_rfc3339(time).ok();
     let past = then
         .and_then(|then| SystemTime::now().duration_since(then).ok())

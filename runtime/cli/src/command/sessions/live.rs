@@ -25,14 +25,14 @@ use crate::{
 };
 
 /// Shows the events of a session until it ends or Ctrl-C.
-pub(super) async fn observe(reader: &JournalReader, id: &SessionId) -> CommandResult {
+pub(super) async fn observe_session(reader: &JournalReader, id: &SessionId) -> CommandResult {
     let Some(client) = journal::connect(&reader.folder).await? else {
         return print_stored(reader, id, 1, HistoryFormat::Text);
     };
     let mut interrupts = InterruptSignals::watch()?;
     let mode = AttachMode::Observe { after: 0 };
     let mut session = SessionBackend::attach(client, id, mode).await?;
-    let mut conversation = conversation(false);
+    let mut conversation = new_conversation(false);
     loop {
         let event = tokio::select! {
             biased;
@@ -56,7 +56,7 @@ pub(super) async fn observe(reader: &JournalReader, id: &SessionId) -> CommandRe
 /// Prints the entries of a session from a number on, and, if it `follows`, new ones until the
 /// session ends or Ctrl-C. In a cluster, the host of the session may have more entries than the
 /// disk.
-pub(super) async fn history(
+pub(super) async fn follow_history(
     reader: &JournalReader,
     id: &SessionId,
     from: u64,
@@ -64,7 +64,7 @@ pub(super) async fn history(
     follows: bool,
 ) -> CommandResult {
     let is_of_cluster = match find_daemon(reader) {
-        Some(daemon) if !follows => !cluster::hosts(&daemon).await?.is_empty(),
+        Some(daemon) if !follows => !cluster::list_hosts(&daemon).await?.is_empty(),
         _ => false,
     };
     if !follows && !is_of_cluster {
@@ -114,7 +114,7 @@ fn print_stored(
 
 /// Removes sessions through the daemon that has their journal, from any host of its cluster.
 /// Without a daemon they are removed from the disk.
-pub(super) async fn remove(reader: &JournalReader, ids: &[SessionId]) -> CommandResult {
+pub(super) async fn remove_sessions(reader: &JournalReader, ids: &[SessionId]) -> CommandResult {
     let Some(daemon) = find_daemon(reader) else {
         return tokio::task::block_in_place(|| reader.remove(ids));
     };
@@ -141,7 +141,7 @@ fn find_daemon(reader: &JournalReader) -> Option<DaemonFolder> {
 }
 
 /// Moves a session whose files no running host has to another host. A session that is served stays.
-pub(super) async fn relocate(folder: &Path, id: &SessionId) -> Result<(), CliError> {
+pub(super) async fn relocate_session(folder: &Path, id: &SessionId) -> Result<(), CliError> {
     let Some(daemon) = DaemonFolder::of_journal(folder) else {
         return Err(CliError::usage(anyhow!(
             "the journal {} is not a daemon's",
@@ -165,7 +165,11 @@ pub(super) async fn relocate(folder: &Path, id: &SessionId) -> Result<(), CliErr
 }
 
 /// Sends an input, and returns when it is stored.
-pub(super) async fn submit(reader: &JournalReader, id: &SessionId, text: &str) -> CommandResult {
+pub(super) async fn submit_input(
+    reader: &JournalReader,
+    id: &SessionId,
+    text: &str,
+) -> CommandResult {
     let Some(client) = journal::connect(&reader.folder).await? else {
         return Err(
             CliError::usage(anyhow!("no host has the journal, so no turn would run")).next(
@@ -194,7 +198,7 @@ pub(super) async fn submit(reader: &JournalReader, id: &SessionId, text: &str) -
 }
 
 /// Stops the running turn of a session.
-pub(super) async fn stop(reader: &JournalReader, id: &SessionId) -> CommandResult {
+pub(super) async fn stop_turn(reader: &JournalReader, id: &SessionId) -> CommandResult {
     let nothing = || anstream::eprintln!("note: no turn runs in the session {id}");
     tokio::task::block_in_place(|| journal::open_archive(&reader.folder))?;
     let Some(client) = journal::connect(&reader.folder).await? else {
@@ -226,7 +230,7 @@ pub(super) async fn stop(reader: &JournalReader, id: &SessionId) -> CommandResul
 }
 
 /// Creates a conversation on stdout and stderr, without a prompt.
-pub(super) fn conversation(is_json: bool) -> ConversationView {
+pub(super) fn new_conversation(is_json: bool) -> ConversationView {
     let mut conversation =
         ConversationView::new(SessionScreen::new(OutputDetail::Calm).with_markdown());
     conversation.lines = is_json.then(EventWriter::to_stdout);

@@ -13,7 +13,7 @@ use trunkline_protocol::{AgentEntry, HealthEntry, Liveness, SessionActivity, Sev
 
 use super::{
     figures::{bytes, count, flow, or_dash, time},
-    state::{ScreenMode, SessionRow, TopState, severity},
+    state::{ScreenMode, SessionRow, TopState, agent_severity},
     transcript::SessionTranscript,
 };
 use crate::{
@@ -103,7 +103,7 @@ const SESSION_COLUMNS: [TableColumn; 13] = [
 ];
 
 /// Draws the screen.
-pub(super) fn draw(state: &mut TopState, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw_screen(state: &mut TopState, area: Rect, buffer: &mut Buffer) {
     let mut screen = ScreenPart { area, buffer };
     if area.width < MIN_COLUMNS || area.height < MIN_LINES {
         let text = format!("enlarge the window to at least {MIN_COLUMNS} × {MIN_LINES}");
@@ -125,10 +125,10 @@ pub(super) fn draw(state: &mut TopState, area: Rect, buffer: &mut Buffer) {
 
 /// Prints the columns of a narrow window as tables, and the verdict on each agent.
 pub(super) fn print_tables(state: &TopState) -> CommandResult {
-    let mut list = table(&AGENT_COLUMNS, &["VERDICT"]);
+    let mut list = new_table(&AGENT_COLUMNS, &["VERDICT"]);
     for agent in &state.agents {
         let verdict = agent.health.as_ref().and_then(|it| it.verdict.as_deref());
-        let cells = narrow(&AGENT_COLUMNS, agent_cells(agent)).map(|(text, _)| text);
+        let cells = narrow_columns(&AGENT_COLUMNS, agent_cells(agent)).map(|(text, _)| text);
         list.push(cells.chain([one_line(verdict.unwrap_or("-"))]));
     }
     list.print()?;
@@ -136,15 +136,15 @@ pub(super) fn print_tables(state: &TopState) -> CommandResult {
         return Ok(exit::OK);
     }
     println!();
-    let mut list = table(&SESSION_COLUMNS, &[]);
+    let mut list = new_table(&SESSION_COLUMNS, &[]);
     for row in &state.rows {
-        list.push(narrow(&SESSION_COLUMNS, session_cells(row)).map(|(text, _)| text));
+        list.push(narrow_columns(&SESSION_COLUMNS, session_cells(row)).map(|(text, _)| text));
     }
     list.print()
 }
 
-fn table<const N: usize>(columns: &[TableColumn; N], more: &[&'static str]) -> ListTable {
-    let headings = narrow(columns, columns.map(|column| column.0));
+fn new_table<const N: usize>(columns: &[TableColumn; N], more: &[&'static str]) -> ListTable {
+    let headings = narrow_columns(columns, columns.map(|column| column.0));
     let optional = &[
         "NOISE", "STARTS", "IN/S", "OUT/S", "QUEUE", "UNREAD", "SILENT",
     ];
@@ -155,7 +155,10 @@ fn table<const N: usize>(columns: &[TableColumn; N], more: &[&'static str]) -> L
 }
 
 /// Returns the items of the columns that a narrow window has.
-fn narrow<T, const N: usize>(columns: &[TableColumn; N], items: [T; N]) -> impl Iterator<Item = T> {
+fn narrow_columns<T, const N: usize>(
+    columns: &[TableColumn; N],
+    items: [T; N],
+) -> impl Iterator<Item = T> {
     let columns = columns.iter().zip(items);
     columns
         .filter(|(column, _)| column.2 > 0)
@@ -197,7 +200,7 @@ impl ScreenPart<'_> {
     fn put_right(&mut self, line: u16, text: &str, style: Style) {
         self.put(
             line,
-            self.area.width.saturating_sub(width(text)),
+            self.area.width.saturating_sub(text_columns(text)),
             text,
             style,
         );
@@ -235,7 +238,7 @@ impl ScreenPart<'_> {
             let room = most.min(end.saturating_sub(x));
             let text = cut(text, room.into());
             let indent = match alignment {
-                Right => room.saturating_sub(width(&text)),
+                Right => room.saturating_sub(text_columns(&text)),
                 _ => 0,
             };
             let style = if base == CHOSEN {
@@ -267,29 +270,29 @@ fn draw_header(state: &TopState, screen: &mut ScreenPart<'_>) {
     let right = if state.is_connected {
         format!(
             "{} · {} · {turns} running ",
-            number(agents, "agent"),
-            number(sessions, "session")
+            count_text(agents, "agent"),
+            count_text(sessions, "session")
         )
     } else {
         "NO HOST ".to_owned()
     };
     let left = format!(" trunkline top  {}", one_line(&state.folder));
-    let room = screen.area.width.saturating_sub(width(&right) + 1);
+    let room = screen.area.width.saturating_sub(text_columns(&right) + 1);
     screen.put(0, 0, &cut(&left, room.into()), TITLE);
     screen.put_right(0, &right, TITLE);
 }
 
-fn number(number: u64, what: &str) -> String {
+fn count_text(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Returns the lines below the figures of an agent, with one of three levels of detail: the verdict
 /// and the end of stderr; the verdict; the verdict if it reports a problem.
-fn below(agent: &AgentEntry, detail: usize, columns: u16) -> Vec<(String, Style)> {
-    let mut lines = verdict(agent, usize::from(columns.saturating_sub(4)));
+fn agent_details(agent: &AgentEntry, detail: usize, columns: u16) -> Vec<(String, Style)> {
+    let mut lines = verdict_lines(agent, usize::from(columns.saturating_sub(4)));
     match detail {
-        0 => lines.extend(stderr(agent.health.as_ref(), columns >= WIDE)),
-        2 if severity(agent) < Severity::Warning => lines.clear(),
+        0 => lines.extend(stderr_line(agent.health.as_ref(), columns >= WIDE)),
+        2 if agent_severity(agent) < Severity::Warning => lines.clear(),
         _ => {}
     }
     lines
@@ -306,13 +309,13 @@ fn draw_agents(state: &TopState, part: &mut ScreenPart<'_>) -> u16 {
     let most = (height * 2 / 5).max(height.saturating_sub(rows)).max(3);
     let fits = |detail: &usize| {
         let agents = state.agents.iter();
-        let lines = agents.map(|agent| 1 + below(agent, *detail, width).len());
+        let lines = agents.map(|agent| 1 + agent_details(agent, *detail, width).len());
         lines.sum::<usize>() + 2 <= usize::from(most)
     };
     let detail = (0..2).find(fits).unwrap_or(2);
     let mut used = 1;
     for (place, agent) in state.agents.iter().enumerate() {
-        let more = below(agent, detail, width);
+        let more = agent_details(agent, detail, width);
         let left = state.agents.len() - place;
         // The last line reports the number of omitted agents.
         let needed = used + 1 + more.len() as u16 + u16::from(left > 1);
@@ -388,7 +391,7 @@ fn agent_cells(agent: &AgentEntry) -> [(String, Style); AGENT_COLUMNS.len()] {
 }
 
 /// Returns the verdict, in two lines if one is too short for the next step.
-fn verdict(agent: &AgentEntry, room: usize) -> Vec<(String, Style)> {
+fn verdict_lines(agent: &AgentEntry, room: usize) -> Vec<(String, Style)> {
     let Some(text) = agent
         .health
         .as_ref()
@@ -396,7 +399,7 @@ fn verdict(agent: &AgentEntry, room: usize) -> Vec<(String, Style)> {
     else {
         return Vec::new();
     };
-    let (mark, style) = match severity(agent) {
+    let (mark, style) = match agent_severity(agent) {
         Severity::Ok => ("✓", DIM),
         Severity::Note => ("•", CYAN),
         Severity::Warning => ("!", CARE),
@@ -414,7 +417,7 @@ fn verdict(agent: &AgentEntry, room: usize) -> Vec<(String, Style)> {
 }
 
 /// Returns the last line of standard error, or the last two if there is room.
-fn stderr(health: Option<&HealthEntry>, is_wide: bool) -> Option<(String, Style)> {
+fn stderr_line(health: Option<&HealthEntry>, is_wide: bool) -> Option<(String, Style)> {
     let tail = health?.stderr.as_deref()?;
     let lines: Vec<_> = tail
         .lines()
@@ -533,9 +536,9 @@ fn draw_keys(keys: &[(&str, &str)], screen: &mut ScreenPart<'_>) {
     let mut x = 1;
     for (key, what) in keys {
         screen.put(line, x, key, BOLD);
-        x += width(key) + 1;
+        x += text_columns(key) + 1;
         screen.put(line, x, what, DIM);
-        x += width(what) + 2;
+        x += text_columns(what) + 2;
     }
 }
 
@@ -574,7 +577,10 @@ fn draw_transcript(transcript: &mut SessionTranscript, part: &mut ScreenPart<'_>
     let room = usize::from(part.area.width.saturating_sub(2));
     let text = shown(transcript.text());
     let text = wrapped(&text, Some(room), 0);
-    let lines: Vec<_> = text.lines().flat_map(|line| pieces(line, room)).collect();
+    let lines: Vec<_> = text
+        .lines()
+        .flat_map(|line| split_line(line, room))
+        .collect();
     transcript.lines = lines.len();
     transcript.page = usize::from(part.area.height.saturating_sub(2));
     let last = lines.len().saturating_sub(transcript.page);
@@ -590,13 +596,13 @@ fn draw_transcript(transcript: &mut SessionTranscript, part: &mut ScreenPart<'_>
     }
     if transcript.below > 0 {
         let text = format!(" {} lines below ", transcript.below);
-        let column = part.area.width.saturating_sub(width(&text) + 1);
+        let column = part.area.width.saturating_sub(text_columns(&text) + 1);
         part.put(0, column, &text, CHOSEN);
     }
 }
 
 /// Splits a line that is too long for the window.
-fn pieces(line: &str, room: usize) -> Vec<String> {
+fn split_line(line: &str, room: usize) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let mut used = 0;
     // A tab has no width in the buffer.
@@ -614,7 +620,7 @@ fn pieces(line: &str, room: usize) -> Vec<String> {
     pieces
 }
 
-fn width(text: &str) -> u16 {
+fn text_columns(text: &str) -> u16 {
     u16::try_from(text_width(text)).unwrap_or(u16::MAX)
 }
 

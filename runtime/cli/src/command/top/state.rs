@@ -147,7 +147,7 @@ impl TopState {
         sessions: Vec<OpenSession>,
         elapsed_ms: Option<u64>,
     ) {
-        agents.sort_by_key(|agent| Reverse(severity(agent)));
+        agents.sort_by_key(|agent| Reverse(agent_severity(agent)));
         self.agents = agents;
         let before: HashMap<_, _> = self
             .all
@@ -326,7 +326,7 @@ impl TopState {
 }
 
 /// Returns the severity of an agent's state.
-pub(super) fn severity(agent: &AgentEntry) -> Severity {
+pub(super) fn agent_severity(agent: &AgentEntry) -> Severity {
     agent
         .health
         .as_ref()

@@ -21,13 +21,13 @@ pub(super) struct ClusterArgs {
     host_id: Option<String>,
 
     /// Label of this host, shown by `trunkline daemon status`; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", requires = "cluster", value_parser = pair)]
+    #[arg(long, value_name = "KEY=VALUE", requires = "cluster", value_parser = parse_pair)]
     label: Vec<(String, String)>,
 
     /// Folder with the files of sessions; other hosts that share it use the same ID; may be
     /// repeated. A session then moves only to hosts with its files. Without it, a session may move
     /// to any host
-    #[arg(long, value_name = "ID=PATH", requires = "cluster", value_parser = pair)]
+    #[arg(long, value_name = "ID=PATH", requires = "cluster", value_parser = parse_pair)]
     storage: Vec<(String, String)>,
 
     /// Credentials file for the server, or a file with the seed of an NKey
@@ -44,7 +44,7 @@ pub(super) struct ClusterArgs {
     lease_ttl: Duration,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+fn parse_pair(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("it has no `=`")?;
     if key.is_empty() || value.is_empty() {
         return Err("one side of the `=` is empty".to_owned());

@@ -59,10 +59,10 @@ impl UsageSums {
         if self.since.is_some_and(|since| time < since) {
             return;
         }
-        estimate(&mut record, &self.prices);
+        estimate_cost(&mut record, &self.prices);
         let record = &record;
         let whole = ModelPart {
-            cost_usd: cost(record.cost_usd),
+            cost_usd: valid_cost(record.cost_usd),
             usage: record.usage,
         };
         self.total.add_turn(&whole, record.estimated);
@@ -99,7 +99,7 @@ impl UsageSums {
             (
                 model.as_str(),
                 ModelPart {
-                    cost_usd: cost(part.cost_usd),
+                    cost_usd: valid_cost(part.cost_usd),
                     ..*part
                 },
             )
@@ -177,8 +177,8 @@ impl UsageTotal {
 
     fn add(&mut self, part: &ModelPart) {
         let mut tokens = part.usage;
-        let sums = numbers(&mut self.tokens).into_iter();
-        for ((_, sum), (_, number)) in sums.zip(numbers(&mut tokens)) {
+        let sums = named_numbers(&mut self.tokens).into_iter();
+        for ((_, sum), (_, number)) in sums.zip(named_numbers(&mut tokens)) {
             if let Some(number) = *number {
                 *sum = Some(sum.unwrap_or_default().saturating_add(number));
             }
@@ -196,7 +196,7 @@ impl UsageTotal {
             "cost_usd": self.cost_usd,
             "estimated": self.estimated,
         });
-        for (name, number) in numbers(&mut { self.tokens }) {
+        for (name, number) in named_numbers(&mut { self.tokens }) {
             json[name] = (*number).into();
         }
         json
@@ -204,7 +204,7 @@ impl UsageTotal {
 }
 
 /// Returns the numbers of tokens with their names.
-fn numbers(tokens: &mut Tokens) -> [(&'static str, &mut Option<u64>); 6] {
+fn named_numbers(tokens: &mut Tokens) -> [(&'static str, &mut Option<u64>); 6] {
     [
         ("input_tokens", &mut tokens.input_tokens),
         ("output_tokens", &mut tokens.output_tokens),
@@ -216,7 +216,7 @@ fn numbers(tokens: &mut Tokens) -> [(&'static str, &mut Option<u64>); 6] {
 }
 
 /// Estimates the cost of a turn without a cost from its tokens, for models with known prices.
-fn estimate(record: &mut UsageRecord, prices: &Prices) {
+fn estimate_cost(record: &mut UsageRecord, prices: &Prices) {
     let has_cost =
         record.cost_usd.is_some() || record.models.values().any(|part| part.cost_usd.is_some());
     if has_cost && !record.estimated {
@@ -224,13 +224,15 @@ fn estimate(record: &mut UsageRecord, prices: &Prices) {
     }
     // These prices override the estimate of another program.
     for (model, part) in &mut record.models {
-        part.cost_usd = prices.cost(model, priced(part.usage)).or(part.cost_usd);
+        part.cost_usd = prices
+            .cost(model, to_price_tokens(part.usage))
+            .or(part.cost_usd);
     }
     let cost = if record.models.is_empty() {
         record
             .model
             .as_deref()
-            .and_then(|model| prices.cost(model, priced(record.usage)))
+            .and_then(|model| prices.cost(model, to_price_tokens(record.usage)))
     } else {
         record.models.values().map(|part| part.cost_usd).sum()
     };
@@ -239,7 +241,7 @@ fn estimate(record: &mut UsageRecord, prices: &Prices) {
         record.cost_usd.is_some() || record.models.values().any(|part| part.cost_usd.is_some());
 }
 
-fn priced(tokens: Tokens) -> trunkline_prices::Tokens {
+fn to_price_tokens(tokens: Tokens) -> trunkline_prices::Tokens {
     trunkline_prices::Tokens {
         input: tokens.input_tokens,
         output: tokens.output_tokens,
@@ -249,7 +251,7 @@ fn priced(tokens: Tokens) -> trunkline_prices::Tokens {
 }
 
 /// Returns a cost that can be added.
-fn cost(cost: Option<f64>) -> Option<f64> {
+fn valid_cost(cost: Option<f64>) -> Option<f64> {
     cost.filter(|cost| cost.is_finite() && *cost >= 0.0)
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::script::{JsonMessage, kind, session, text};
+use super::script::{JsonMessage, message_type, session_id, text_member};
 
 /// Ids that an adapter creates: compared by their order.
 pub(super) const OWN_IDS: [&str; 2] = ["request_id", "tool_call_id"];
@@ -35,7 +35,7 @@ pub(super) struct MessageDifferences {
 
 /// Compares messages by session, in order, with consecutive texts joined. If the log has no end,
 /// later messages are not differences.
-pub(super) fn compare(
+pub(super) fn compare_messages(
     then: &[JsonMessage],
     now: &[JsonMessage],
     has_end: bool,
@@ -92,9 +92,9 @@ pub(super) fn compare(
 
 /// Returns true if the last text of a log is the beginning of the replayed text.
 fn is_beginning(then: &JsonMessage, now: &JsonMessage) -> bool {
-    kind(then) == "output"
-        && kind(now) == "output"
-        && text(now, "content").starts_with(text(then, "content"))
+    message_type(then) == "output"
+        && message_type(now) == "output"
+        && text_member(now, "content").starts_with(text_member(then, "content"))
 }
 
 /// Groups messages by session, without members that differ in each run.
@@ -103,10 +103,10 @@ fn by_session(messages: &[JsonMessage]) -> BTreeMap<String, Vec<JsonMessage>> {
     let mut ids = BTreeMap::<(String, &str), Vec<String>>::new();
     for message in messages
         .iter()
-        .filter(|message| !matches!(kind(message), "working" | "pong"))
+        .filter(|message| !matches!(message_type(message), "working" | "pong"))
     {
         let mut message = message.clone();
-        let id = session(&message).to_owned();
+        let id = session_id(&message).to_owned();
         message.retain(|name, _| !VOLATILE.contains(&name.as_str()));
         for own in OWN_IDS {
             if let Some(Value::String(text)) = message.get_mut(own) {
@@ -123,9 +123,9 @@ fn by_session(messages: &[JsonMessage]) -> BTreeMap<String, Vec<JsonMessage>> {
         }
         let messages = sessions.entry(id).or_default();
         match messages.last_mut() {
-            Some(last) if joins(last, &message) => {
+            Some(last) if is_continuation(last, &message) => {
                 if let Some(Value::String(content)) = last.get_mut("content") {
-                    content.push_str(text(&message, "content"));
+                    content.push_str(text_member(&message, "content"));
                 }
             }
             _ => messages.push(message),
@@ -135,13 +135,13 @@ fn by_session(messages: &[JsonMessage]) -> BTreeMap<String, Vec<JsonMessage>> {
 }
 
 /// Returns true if both are outputs that differ only in their text.
-fn joins(one: &JsonMessage, other: &JsonMessage) -> bool {
+fn is_continuation(one: &JsonMessage, other: &JsonMessage) -> bool {
     let rest = |message: &JsonMessage| {
         let mut rest = message.clone();
         rest.remove("content");
         rest
     };
-    kind(one) == "output"
+    message_type(one) == "output"
         && one.get("content").is_some_and(Value::is_string)
         && rest(one) == rest(other)
 }
@@ -177,7 +177,7 @@ mod tests {
             ask("other"),
             ask("another"),
         ]);
-        let same = compare(&then, &now, true);
+        let same = compare_messages(&then, &now, true);
         assert_eq!((same.said, same.same, same.sessions), (Vec::new(), 4, 2));
     }
 
@@ -185,7 +185,11 @@ mod tests {
     fn what_differs_is_missing_or_is_more_is_reported() {
         let end = json!({"type": "turn.complete", "session_id": "a"});
         let then = messages(&[output("a", "one"), end.clone()]);
-        let said = |now: &[Value]| compare(&then, &messages(now), true).said.join("\n");
+        let said = |now: &[Value]| {
+            compare_messages(&then, &messages(now), true)
+                .said
+                .join("\n")
+        };
         assert!(
             said(&[output("a", "two"), end.clone()])
                 .starts_with("session a: message 1 of the adapter differs\n")
@@ -206,7 +210,7 @@ mod tests {
             output("a", "one and two"),
             json!({"type": "turn.complete", "session_id": "a"}),
         ]);
-        assert!(compare(&then, &now, false).said.is_empty());
-        assert!(!compare(&then, &now, true).said.is_empty());
+        assert!(compare_messages(&then, &now, false).said.is_empty());
+        assert!(!compare_messages(&then, &now, true).said.is_empty());
     }
 }

@@ -63,7 +63,7 @@ impl RecordFormatter {
         let session = record
             .session
             .as_deref()
-            .map(|session| short(session, MAX_SESSION_CHARS))
+            .map(|session| cut_line(session, MAX_SESSION_CHARS))
             .unwrap_or_default();
         let (mark, rest) = mark_and_text(&record.event);
         format!(
@@ -78,20 +78,20 @@ fn mark_and_text(event: &RecordEvent) -> (String, String) {
         [paint::ACT, paint::GOOD, paint::CARE, paint::BAD, paint::DIM];
     let point = format!("{dim}·{dim:#}");
     match event {
-        RecordEvent::Host { text } => (format!("{act}→{act:#}"), message(text, true)),
+        RecordEvent::Host { text } => (format!("{act}→{act:#}"), message_text(text, true)),
         RecordEvent::Adapter { text, cut } => {
             let cut = if *cut {
                 format!(" {care}(without a line feed){care:#}")
             } else {
                 String::new()
             };
-            (format!("{good}←{good:#}"), message(text, false) + &cut)
+            (format!("{good}←{good:#}"), message_text(text, false) + &cut)
         }
         RecordEvent::Stderr { text } => (
             format!("{care}!{care:#}"),
             format!(
                 "{}{}",
-                short(&text.text(), MAX_SUMMARY_CHARS),
+                cut_line(&text.text(), MAX_SUMMARY_CHARS),
                 left_out(text)
             ),
         ),
@@ -103,7 +103,7 @@ fn mark_and_text(event: &RecordEvent) -> (String, String) {
             agent_process,
             text,
         } => (format!("{good}⇐{good:#}"), agent_line(*agent_process, text)),
-        RecordEvent::Header(header) => (point, self::header(header)),
+        RecordEvent::Header(header) => (point, header_text(header)),
         RecordEvent::Started { agent, pid } => {
             let agent = shown(agent.as_deref().unwrap_or("the adapter")).into_owned();
             let pid = pid
@@ -135,14 +135,14 @@ fn mark_and_text(event: &RecordEvent) -> (String, String) {
 /// Formats a line between an adapter and an agent process.
 fn agent_line(agent_process: u32, text: &Text) -> String {
     let dim = paint::DIM;
-    let line = short(&text.text(), MAX_SUMMARY_CHARS);
+    let line = cut_line(&text.text(), MAX_SUMMARY_CHARS);
     format!(
         "{dim}agent process {agent_process}{dim:#} {line}{}",
         left_out(text)
     )
 }
 
-fn header(header: &Header) -> String {
+fn header_text(header: &Header) -> String {
     let mut text = format!("wire log of {}", shown(&header.began));
     if header.file > 1 {
         let file = header.file;
@@ -153,13 +153,13 @@ fn header(header: &Header) -> String {
 }
 
 /// Formats a line of the host or the adapter: its message, or why it was not understood.
-fn message(text: &Text, from_host: bool) -> String {
+fn message_text(text: &Text, from_host: bool) -> String {
     let care = paint::CARE;
     let bytes = text.bytes();
     let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     let said = match serde_json::from_slice(line) {
-        Ok(message) => gist(&message),
-        Err(_) => short(&String::from_utf8_lossy(line), MAX_SUMMARY_CHARS),
+        Ok(message) => summarize_message(&message),
+        Err(_) => cut_line(&String::from_utf8_lossy(line), MAX_SUMMARY_CHARS),
     };
     let why = if text.omitted > 0 {
         None
@@ -169,7 +169,7 @@ fn message(text: &Text, from_host: bool) -> String {
     let why = why.map(|why| {
         format!(
             "{care}not understood: {}{care:#} ",
-            short(&why, MAX_SUMMARY_CHARS)
+            cut_line(&why, MAX_SUMMARY_CHARS)
         )
     });
     format!("{}{said}{}", why.unwrap_or_default(), left_out(text))
@@ -184,7 +184,7 @@ fn left_out(text: &Text) -> String {
 }
 
 /// Returns the type of a message, and its summary.
-fn gist(message: &Map<String, Value>) -> String {
+fn summarize_message(message: &Map<String, Value>) -> String {
     let strong = paint::STRONG;
     let dim = paint::DIM;
     let kind = message
@@ -194,9 +194,9 @@ fn gist(message: &Map<String, Value>) -> String {
     let said = SUMMARY_MEMBERS
         .iter()
         .find_map(|name| Some((*name, message.get(*name)?.as_str()?)));
-    let mut text = format!("{strong}{}{strong:#}", short(kind, MAX_SUMMARY_CHARS));
+    let mut text = format!("{strong}{}{strong:#}", cut_line(kind, MAX_SUMMARY_CHARS));
     if let Some((_, said)) = said {
-        text.push_str(&format!(" \"{}\"", short(said, MAX_SUMMARY_CHARS)));
+        text.push_str(&format!(" \"{}\"", cut_line(said, MAX_SUMMARY_CHARS)));
     }
     let is_rest =
         |name: &str| !OTHER_MEMBERS.contains(&name) && said.is_none_or(|(shown, _)| shown != name);
@@ -207,14 +207,14 @@ fn gist(message: &Map<String, Value>) -> String {
     if !rest.is_empty() {
         text.push_str(&format!(
             " {dim}{}{dim:#}",
-            short(&rest.join(" "), MAX_SUMMARY_CHARS)
+            cut_line(&rest.join(" "), MAX_SUMMARY_CHARS)
         ));
     }
     text
 }
 
 /// Returns the first characters, on one line, without control characters.
-fn short(text: &str, most: usize) -> String {
+fn cut_line(text: &str, most: usize) -> String {
     one_line(&cut(text, most))
 }
 

@@ -16,8 +16,8 @@ use trunkline_host::{
 };
 
 use super::{
-    compare::{OWN_IDS, compare},
-    script::{JsonMessage, ReplayScript, ReplayStep, kind, session},
+    compare::{OWN_IDS, compare_messages},
+    script::{JsonMessage, ReplayScript, ReplayStep, message_type, session_id},
 };
 use crate::{
     command::drain_stderr,
@@ -88,18 +88,18 @@ impl ReplayArgs {
         if let Some(drain) = drain {
             drain.abort();
         }
-        report(&script, &then, &said, &ended.to_string(), &tail.text())
+        print_report(&script, &then, &said, &ended.to_string(), &tail.text())
     }
 }
 
-fn report(
+fn print_report(
     script: &ReplayScript,
     then: &[JsonMessage],
     now: &[JsonMessage],
     ended: &str,
     stderr: &str,
 ) -> CommandResult {
-    let differences = compare(then, now, script.is_ended);
+    let differences = compare_messages(then, now, script.is_ended);
     differences
         .said
         .iter()
@@ -163,7 +163,7 @@ impl AdapterDialogue {
         for step in steps {
             match step {
                 ReplayStep::Adapter(message) => {
-                    *counts.entry(session(message).to_owned()).or_default() += 1;
+                    *counts.entry(session_id(message).to_owned()).or_default() += 1;
                     then.push(message.clone());
                 }
                 ReplayStep::Host { line, message } => {
@@ -236,7 +236,7 @@ impl AdapterDialogue {
         let counts = &mut self.counts;
         let mut take = |line: &[u8]| {
             if let Ok(message) = serde_json::from_slice::<JsonMessage>(line) {
-                *counts.entry(session(&message).to_owned()).or_default() += 1;
+                *counts.entry(session_id(&message).to_owned()).or_default() += 1;
                 said.push(message);
             }
         };
@@ -259,8 +259,8 @@ fn with_own_id(
     let name = OWN_IDS[0];
     let id = message.get(name)?;
     let is_asked = |asked: &&JsonMessage| {
-        kind(asked).ends_with(".request")
-            && session(asked) == session(message)
+        message_type(asked).ends_with(".request")
+            && session_id(asked) == session_id(message)
             && asked.contains_key(name)
     };
     let at = then

@@ -10,7 +10,7 @@ use anyhow::anyhow;
 use serde_json::{Map, Value};
 use trunkline_host::wirelog::{Entry, Reader, RecordEvent};
 
-use super::show::{USE_WIRE_LOG, open};
+use super::show::{USE_WIRE_LOG, open_log};
 use crate::error::CliError;
 
 /// A JSON message.
@@ -58,8 +58,8 @@ impl MissingParts {
     }
 
     fn follow(&mut self, message: &JsonMessage, is_host: bool) {
-        let session = session(message);
-        match (is_host, kind(message)) {
+        let session = session_id(message);
+        match (is_host, message_type(message)) {
             _ if session.is_empty() => {}
             (true, "session.start") => {
                 self.started.insert(session.to_owned());
@@ -79,7 +79,7 @@ impl MissingParts {
     }
 
     fn is_left_out(&self, message: &JsonMessage) -> bool {
-        match session(message) {
+        match session_id(message) {
             // A message without a session may answer a missing one.
             "" => self.has_gap,
             session => self.sessions.contains(session),
@@ -88,19 +88,19 @@ impl MissingParts {
 }
 
 /// Returns a text of a message, which is empty if the message has none.
-pub(super) fn text<'m>(message: &'m JsonMessage, name: &str) -> &'m str {
+pub(super) fn text_member<'m>(message: &'m JsonMessage, name: &str) -> &'m str {
     let text = message.get(name).and_then(Value::as_str);
     text.unwrap_or_default()
 }
 
 /// Returns the session that a message names, or an empty text.
-pub(super) fn session(message: &JsonMessage) -> &str {
-    text(message, "session_id")
+pub(super) fn session_id(message: &JsonMessage) -> &str {
+    text_member(message, "session_id")
 }
 
 /// Returns the type of a message, or an empty text.
-pub(super) fn kind(message: &JsonMessage) -> &str {
-    text(message, "type")
+pub(super) fn message_type(message: &JsonMessage) -> &str {
+    text_member(message, "type")
 }
 
 impl ReplayScript {
@@ -114,7 +114,7 @@ impl ReplayScript {
         process: Option<u32>,
         is_partial: bool,
     ) -> Result<Self, CliError> {
-        let mut reader = Reader::new(BufReader::new(open(path)?));
+        let mut reader = Reader::new(BufReader::new(open_log(path)?));
         let mut runs = BTreeMap::<u32, (Self, MissingParts)>::new();
         // Parts that every run misses, including later ones.
         let mut of_all = None;

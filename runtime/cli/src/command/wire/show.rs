@@ -61,7 +61,7 @@ impl ShowArgs {
             unreadable: 0,
         };
         loop {
-            let file = open(&self.file)?;
+            let file = open_log(&self.file)?;
             let inode = file.metadata()?.ino();
             // The same descriptor, for the position of the reads.
             let mut read = file.try_clone()?;
@@ -95,7 +95,7 @@ impl ShowArgs {
 ///
 /// # Errors
 /// The log cannot be read.
-pub(super) fn open(path: &Path) -> Result<File, CliError> {
+pub(super) fn open_log(path: &Path) -> Result<File, CliError> {
     let unusable = |why: String| {
         CliError::usage(anyhow!("failed to read {}: {why}", path.display())).next(USE_WIRE_LOG)
     };
@@ -177,13 +177,13 @@ fn as_json(record: &Record, time: Option<&String>) -> Value {
     let head = json!({ "time": time, "process": record.process, "session": record.session });
     let members = match &record.event {
         RecordEvent::Header(header) => json!({ "ev": "header", "header": header }),
-        RecordEvent::Host { text } => line("host", text, Some(true)),
+        RecordEvent::Host { text } => line_members("host", text, Some(true)),
         RecordEvent::Adapter { text, cut } => {
-            let mut members = line("adapter", text, Some(false));
+            let mut members = line_members("adapter", text, Some(false));
             members["cut"] = cut.then_some(true).into();
             members
         }
-        RecordEvent::Stderr { text } => line("stderr", text, None),
+        RecordEvent::Stderr { text } => line_members("stderr", text, None),
         RecordEvent::ToAgent {
             agent_process,
             text,
@@ -193,7 +193,8 @@ fn as_json(record: &Record, time: Option<&String>) -> Value {
             text,
         } => {
             let is_to = matches!(record.event, RecordEvent::ToAgent { .. });
-            let mut members = line(if is_to { "to_agent" } else { "from_agent" }, text, None);
+            let mut members =
+                line_members(if is_to { "to_agent" } else { "from_agent" }, text, None);
             members["agent_process"] = (*agent_process).into();
             members
         }
@@ -209,7 +210,7 @@ fn as_json(record: &Record, time: Option<&String>) -> Value {
 }
 
 /// Returns the members of a line; `from_host` is absent for lines outside the protocol.
-fn line(kind: &str, text: &Text, from_host: Option<bool>) -> Value {
+fn line_members(kind: &str, text: &Text, from_host: Option<bool>) -> Value {
     let bytes = text.bytes();
     let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     let parsed = serde_json::from_slice::<Map<String, Value>>(line).ok();

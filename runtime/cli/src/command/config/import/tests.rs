@@ -12,14 +12,14 @@ fn imported(text: &str) -> (Value, Vec<String>) {
         Some("prompts/navigator.md") => Ok("Look around.\n".to_owned()),
         _ => Err(io::Error::from(io::ErrorKind::NotFound)),
     };
-    let imported = import(text, &prompt).unwrap();
+    let imported = import_manifest(text, &prompt).unwrap();
     config::Config::parse(imported.0.to_string().as_bytes(), Path::new("/conf")).unwrap();
     imported
 }
 
 #[track_caller]
 fn error(text: &str) -> String {
-    import(text, &|_| Ok(String::new())).unwrap_err()
+    import_manifest(text, &|_| Ok(String::new())).unwrap_err()
 }
 
 #[test]
@@ -258,6 +258,6 @@ fn a_manifest_that_unfolds_without_end_is_refused() {
         let below = vec![format!("*a{}", level - 1); 10].join(", ");
         bomb.push_str(&format!("a{level}: &a{level} [{below}]\n"));
     }
-    assert!(import(&bomb, &|_| Ok(String::new())).is_err());
-    assert!(import(&"[".repeat(100_000), &|_| Ok(String::new())).is_err());
+    assert!(import_manifest(&bomb, &|_| Ok(String::new())).is_err());
+    assert!(import_manifest(&"[".repeat(100_000), &|_| Ok(String::new())).is_err());
 }

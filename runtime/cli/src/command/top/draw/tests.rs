@@ -12,7 +12,7 @@ use crate::command::top::{
 fn window(state: &mut TopState, columns: u16, rows: u16) -> String {
     let area = Rect::new(0, 0, columns, rows);
     let mut buffer = Buffer::empty(area);
-    draw(state, area, &mut buffer);
+    draw_screen(state, area, &mut buffer);
     let line = |y: u16| {
         let cells: String = (0..columns).map(|x| buffer[(x, y)].symbol()).collect();
         // So that no line of a snapshot ends with blanks.
@@ -163,7 +163,7 @@ fn a_transcript_follows_its_end_and_is_leafed_through() {
         seen.contains("session s-1") && seen.contains("line 99\n"),
         "{seen}"
     );
-    assert!(seen.lines().all(|line| width(line) <= 80));
+    assert!(seen.lines().all(|line| text_columns(line) <= 80));
     typed(&mut state, "g");
     let seen = window(&mut state, 80, 24);
     assert!(
