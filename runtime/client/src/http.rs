@@ -177,7 +177,7 @@ pub(crate) fn lost(error: &io::Error) -> ClientError {
 /// and not before the daemon's `Retry-After` has passed, until
 /// [`ReconnectPolicy::give_up_after`]. The token goes to the daemon's address only, as a header:
 /// redirects are not followed. Clones share the address that answered last.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct HttpClient {
     target: HttpTarget,
     policy: ReconnectPolicy,
@@ -587,14 +587,6 @@ impl HttpClient {
             },
             retry_after: retry_after.map(Duration::from_secs),
         }
-    }
-}
-
-impl fmt::Debug for HttpClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpClient")
-            .field("target", &self.target)
-            .finish_non_exhaustive()
     }
 }
 
