@@ -83,6 +83,7 @@ test("each part of a formula has its elements", () => {
     ["\\operatorname*{arg\\,max}_\\theta \\operatorname{tr}(A)", "row(under(arg\u00a0max θ) tr ( A ))"],
     ["\\binom{n}{k} \\overset{!}{=} \\not= \\bigl( \\pmod{p}", "row(row(( frac(n k) )) over(= !) =\u0338 ( row(~0.5em ( mod ~0.2em p )))"],
     ["\\text{a {b} \\$ $c$} \\%", "row(text(a {b} $ $c$) %)"],
+    ["{a \\over b} {n \\choose k} {\\bf x} x", "row(frac(a b) row(( frac(n k) )) 𝐱 x)"],
     ["\\foo{x} \\href{u}{v}", "row(source(\\foo) x source(\\href) u v)"],
     ["", "row()"], ["^2", "sup(row() 2)"], ["x^", "sup(x row())"], ["x_a_b^c^d", "subsup(x row(a b) row(c d))"], ["{a", "a"], ["a } b", "row(a source(}) b)"], ["\\frac", "frac(row() row())"],
     ["\\left( a", "row(( a)"], ["a \\right) \\end{x}", "row(a source(\\right) ) source(\\end) x)"], ["\\begin{pmatrix} a & {b", "row(( table(tr(td(a) td(b))) ))"], ["\\begin{nothing} a \\end{nothing}", "row(source(\\begin{nothing}) a source(\\end) row(n o t h i n g))"],
@@ -96,7 +97,7 @@ test("a formula is found as it is drawn", () => {
 });
 
 test("any text is a tree of elements and attributes of the page, of bounded depth and size", () => {
-  const pieces = ["\\frac", "\\sqrt", "[", "]", "{", "}", "^", "_", "'", "&", "\\\\", "\\left", "\\right", "\\middle", "(", ")", "|", ".", "\\begin{matrix}", "\\end{matrix}", "\\begin{x}", "\\text{", "\\hat", "\\sum", "\\limits", "\\displaystyle", "\\mathbf", "\\substack{", "\\not", "\\", "\\ ", " ", "a", "12", "α", "😀", "\ud83d", "<b>", "%", "~", "\\foo", "\\operatorname*", "\\big", "$", "\n", "__proto__", "\\constructor", "\\tag", "\\color", "\\textcolor{", "\\colorbox", "\\begin{array}", "\\sqrt["];
+  const pieces = ["\\frac", "\\sqrt", "[", "]", "{", "}", "^", "_", "'", "&", "\\\\", "\\left", "\\right", "\\middle", "(", ")", "|", ".", "\\begin{matrix}", "\\end{matrix}", "\\begin{x}", "\\text{", "\\hat", "\\sum", "\\limits", "\\displaystyle", "\\mathbf", "\\substack{", "\\not", "\\", "\\ ", " ", "a", "12", "α", "😀", "\ud83d", "<b>", "%", "~", "\\foo", "\\operatorname*", "\\big", "$", "\n", "__proto__", "\\constructor", "\\tag", "\\color", "\\textcolor{", "\\colorbox", "\\over", "\\choose", "\\bf", "\\cancel", "\\begin{array}", "\\sqrt["];
   const random = seeded(3);
   const size = (tree: MathNode): number => tree.c.reduce((sum, each) => sum + (typeof each === "string" ? 0 : size(each)), 1);
   const depth = (tree: MathNode): number => tree.c.reduce((most, each) => Math.max(most, typeof each === "string" ? 0 : depth(each)), 0) + 1;

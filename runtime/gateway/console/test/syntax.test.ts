@@ -29,7 +29,7 @@ test("each language has its tokens", () => {
     ["tsx", "return <div class=\"a\">it's {x}</div>;", "keyword(return) <tag(div) key(class)=string(\"a\")>it's {x}</tag(div)>;"],
     ["json", '{"a\\"": "b", "c": [1.5e3, true]}', '{key("a\\""): string("b"), key("c"): [number(1.5e3), number(true)]}'],
     ["python", '@x\ndef f(self):\n    """a\n    \'b" """\n    return None  # "c', 'meta(@x)\nkeyword(def) name(f)(meta(self)):\n    string("""a)\nstring(    \'b" """)\n    keyword(return) number(None)  comment(# "c)'],
-    ["rust", "#[test]\nfn f<'a>(c: char) { let d = 'x'; println!(r#\"a\"b\"#) /* /* */ */ }", "meta(#[test])\nkeyword(fn) f<meta('a)>(c: type(char)) { keyword(let) d = string('x'); name(println!)(string(r#\"a\"b\"#)) comment(/* /* */ */) }"],
+    ["rust", "#[arg(\"]\")]\nfn f<'a>(c: char) { let d = 'x'; println!(r#\"a\"b\"#) /* /* */ */ }", "meta(#[arg)(string(\"]\"))]\nkeyword(fn) f<meta('a)>(c: type(char)) { keyword(let) d = string('x'); name(println!)(string(r#\"a\"b\"#)) comment(/* /* */ */) }"],
     ["rust", "let s = \"a\nb\";", "keyword(let) s = string(\"a)\nstring(b\");"],
     ["go", "func f() error { s := `a\n\\` }", "keyword(func) name(f)() type(error) { s := string(`a)\nstring(\\`) }"],
     ["java", "@Override public Foo f() { return \"\"\"\n a \"\"\"; }", "meta(@Override) keyword(public) type(Foo) name(f)() { keyword(return) string(\"\"\")\nstring( a \"\"\"); }"],

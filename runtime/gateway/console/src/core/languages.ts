@@ -114,7 +114,7 @@ const rust: SyntaxLanguage = {
       return true;
     }
     if (c === "'") return takes(line, /'(?:\\(?:u\{[\da-fA-F_]{1,8}\}|x[\da-fA-F]{2}|.)|[^\\'][\udc00-\udfff]?)'/y, "s-string") || takes(line, /'[A-Za-z_]\w*/y, "s-meta");
-    if (c === "#") return takes(line, /#!?\[[^\]]{0,200}\]?/y, "s-meta");
+    if (c === "#") return takes(line, /#!?\[[\w:]*/y, "s-meta");
     return takes(line, /[A-Za-z_]\w*!(?!=)/y, "s-name");
   },
 };
@@ -161,7 +161,7 @@ const shell: SyntaxLanguage = {
     const { text, at } = line;
     const here = text[at];
     if (here === "\\") return takes(line, /\\.?/y, "");
-    if (here === "$") return takes(line, /\$(?:\w+|\{[^}]{0,200}\}|[@*#?$!-])/y, "s-key");
+    if (here === "$") return takes(line, /\$(?:\w+|\{[^}"']{0,200}\}|[@*#?$!-])/y, "s-key");
     if (here === "<") {
       const document = line.match(/<<-?[ \t]{0,8}(["']?)(\w{1,40})\1/y);
       if (!document || text[at + 2] === "<") return false;

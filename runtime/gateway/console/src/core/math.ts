@@ -33,20 +33,20 @@ const LETTERS = pairs(
 );
 /** Letters and signs that stand upright. */
 const UPRIGHT = pairs(
-  "Gamma Γ Delta Δ Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Upsilon Υ Phi Φ Psi Ψ Omega Ω infty ∞ nabla ∇ hbar ℏ Re ℜ Im ℑ aleph ℵ beth ℶ wp ℘ emptyset ∅ varnothing ∅ top ⊤ bot ⊥ angle ∠ triangle △ square □ Box □ blacksquare ■ diamond ⋄ star ⋆ checkmark ✓ degree ° S § P ¶ " +
+  "Gamma Γ Delta Δ Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Upsilon Υ Phi Φ Psi Ψ Omega Ω infty ∞ nabla ∇ hbar ℏ Re ℜ Im ℑ aleph ℵ beth ℶ wp ℘ emptyset ∅ varnothing ∅ top ⊤ bot ⊥ angle ∠ triangle △ square □ Box □ blacksquare ■ diamond ⋄ star ⋆ checkmark ✓ qed □ sharp ♯ flat ♭ natural ♮ clubsuit ♣ diamondsuit ♢ heartsuit ♡ spadesuit ♠ surd √ mho ℧ eth ð pounds £ euro € yen ¥ copyright © textdegree ° degree ° S § P ¶ " +
   "dots … ldots … dotsc … cdots ⋯ dotsb ⋯ vdots ⋮ ddots ⋱ prime ′ backprime ‵ complement ∁ " +
   "$ $ % % # # & & _ _",
 );
 const OPERATORS = pairs(
-  "pm ± mp ∓ times × div ÷ cdot ⋅ ast ∗ circ ∘ bullet ∙ oplus ⊕ ominus ⊖ otimes ⊗ oslash ⊘ odot ⊙ cup ∪ cap ∩ uplus ⊎ sqcup ⊔ sqcap ⊓ vee ∨ lor ∨ wedge ∧ land ∧ setminus ∖ smallsetminus ∖ wr ≀ amalg ⨿ dagger † ddagger ‡ neg ¬ lnot ¬ forall ∀ exists ∃ nexists ∄ therefore ∴ because ∵ " +
-  "le ≤ leq ≤ leqslant ⩽ ge ≥ geq ≥ geqslant ⩾ ne ≠ neq ≠ ll ≪ gg ≫ lt < gt > equiv ≡ sim ∼ simeq ≃ approx ≈ cong ≅ doteq ≐ propto ∝ prec ≺ preceq ⪯ succ ≻ succeq ⪰ perp ⊥ parallel ∥ nparallel ∦ mid ∣ nmid ∤ asymp ≍ lesssim ≲ gtrsim ≳ triangleq ≜ coloneqq ≔ vdash ⊢ dashv ⊣ models ⊨ vDash ⊨ " +
-  "in ∈ notin ∉ ni ∋ subset ⊂ subseteq ⊆ subsetneq ⊊ supset ⊃ supseteq ⊇ sqsubseteq ⊑ sqsupseteq ⊒ " +
-  "to → rightarrow → longrightarrow ⟶ leftarrow ← gets ← longleftarrow ⟵ leftrightarrow ↔ longleftrightarrow ⟷ Rightarrow ⇒ Longrightarrow ⟹ implies ⟹ Leftarrow ⇐ Longleftarrow ⟸ impliedby ⟸ Leftrightarrow ⇔ Longleftrightarrow ⟺ iff ⟺ mapsto ↦ longmapsto ⟼ uparrow ↑ downarrow ↓ updownarrow ↕ Uparrow ⇑ Downarrow ⇓ nearrow ↗ searrow ↘ swarrow ↙ nwarrow ↖ hookrightarrow ↪ hookleftarrow ↩ rightharpoonup ⇀ rightleftharpoons ⇌ leadsto ⇝ rightsquigarrow ⇝ colon :",
+  "pm ± mp ∓ times × div ÷ cdot ⋅ ast ∗ circ ∘ bullet ∙ oplus ⊕ ominus ⊖ otimes ⊗ oslash ⊘ odot ⊙ cup ∪ cap ∩ uplus ⊎ sqcup ⊔ sqcap ⊓ vee ∨ lor ∨ wedge ∧ land ∧ setminus ∖ smallsetminus ∖ wr ≀ amalg ⨿ ltimes ⋉ rtimes ⋊ bowtie ⋈ multimap ⊸ dagger † ddagger ‡ neg ¬ lnot ¬ forall ∀ exists ∃ nexists ∄ therefore ∴ because ∵ " +
+  "le ≤ leq ≤ leqslant ⩽ ge ≥ geq ≥ geqslant ⩾ ne ≠ neq ≠ ll ≪ gg ≫ lt < gt > equiv ≡ sim ∼ simeq ≃ approx ≈ cong ≅ doteq ≐ propto ∝ prec ≺ preceq ⪯ succ ≻ succeq ⪰ perp ⊥ parallel ∥ nparallel ∦ mid ∣ nmid ∤ asymp ≍ lesssim ≲ gtrsim ≳ triangleq ≜ coloneqq ≔ coloneq ≔ eqqcolon ≕ vcentcolon : trianglelefteq ⊴ triangleright ▷ triangleleft ◁ nleq ≰ ngeq ≱ smile ⌣ frown ⌢ vdash ⊢ nvdash ⊬ Vdash ⊩ dashv ⊣ models ⊨ vDash ⊨ " +
+  "in ∈ notin ∉ ni ∋ owns ∋ nsubseteq ⊈ supsetneq ⊋ subset ⊂ subseteq ⊆ subsetneq ⊊ supset ⊃ supseteq ⊇ sqsubseteq ⊑ sqsupseteq ⊒ " +
+  "to → rightarrow → longrightarrow ⟶ leftarrow ← gets ← longleftarrow ⟵ leftrightarrow ↔ longleftrightarrow ⟷ Rightarrow ⇒ Longrightarrow ⟹ implies ⟹ Leftarrow ⇐ Longleftarrow ⟸ impliedby ⟸ Leftrightarrow ⇔ Longleftrightarrow ⟺ iff ⟺ mapsto ↦ longmapsto ⟼ uparrow ↑ downarrow ↓ updownarrow ↕ Uparrow ⇑ Downarrow ⇓ nearrow ↗ searrow ↘ swarrow ↙ nwarrow ↖ hookrightarrow ↪ hookleftarrow ↩ rightharpoonup ⇀ rightleftharpoons ⇌ twoheadrightarrow ↠ rightarrowtail ↣ leadsto ⇝ rightsquigarrow ⇝ colon :",
 );
 /** Operators whose scripts are above and below. */
 const BIG = pairs("sum ∑ prod ∏ coprod ∐ bigcup ⋃ bigcap ⋂ bigvee ⋁ bigwedge ⋀ bigoplus ⨁ bigotimes ⨂ bigodot ⨀ biguplus ⨄ bigsqcup ⨆");
 const INTEGRALS = pairs("int ∫ iint ∬ iiint ∭ oint ∮ oiint ∯");
-const DELIMITERS = pairs("lbrace { rbrace } { { } } lbrack [ rbrack ] langle ⟨ rangle ⟩ lfloor ⌊ rfloor ⌋ lceil ⌈ rceil ⌉ lvert | rvert | vert | | ‖ lVert ‖ rVert ‖ Vert ‖ lgroup ⟮ rgroup ⟯ backslash \\ uparrow ↑ downarrow ↓");
+const DELIMITERS = pairs("lbrace { rbrace } { { } } lbrack [ rbrack ] langle ⟨ rangle ⟩ lfloor ⌊ rfloor ⌋ lceil ⌈ rceil ⌉ lvert | rvert | vert | | ‖ lVert ‖ rVert ‖ Vert ‖ lgroup ⟮ rgroup ⟯ llbracket ⟦ rrbracket ⟧ backslash \\ uparrow ↑ downarrow ↓");
 const FUNCTIONS = new Set("arccos arcsin arctan arg cos cosh cot coth csc deg dim exp hom ker lg ln log sec sin sinh tan tanh".split(" "));
 const LIMITS = new Map([..."det gcd inf lim max min sup Pr".split(" ").map((name): [string, string] => [name, name]), ["limsup", "lim sup"], ["liminf", "lim inf"], ["argmax", "arg max"], ["argmin", "arg min"]]);
 const ACCENTS = pairs("hat ^ widehat ^ check ˇ tilde ~ widetilde ~ bar ¯ overline ‾ vec → overrightarrow → overleftarrow ← dot ˙ ddot ¨ acute ´ grave ` breve ˘ mathring ˚ overbrace ⏞");
@@ -54,7 +54,9 @@ const BELOW = pairs("underline _ underbrace ⏟ underrightarrow →");
 const WIDE = new Set(["widehat", "widetilde", "overline", "overrightarrow", "overleftarrow", "overbrace", "underline", "underbrace", "underrightarrow"]);
 const SPACES = pairs("! -0.1667em , 0.1667em thinspace 0.1667em : 0.2222em > 0.2222em medspace 0.2222em ; 0.2778em thickspace 0.2778em quad 1em qquad 2em enspace 0.5em");
 const FONTS = pairs("mathbb bb Bbb bb mathcal cal mathscr cal mathfrak frak mathbf bold boldsymbol bold bm bold mathsf sans mathtt mono mathrm normal mathnormal italic mathit italic");
-const TEXTS = new Set("text textrm textbf textit texttt textsf textnormal mbox hbox emph".split(" "));
+/** Fonts of the rest of a group. */
+const SWITCHES = pairs("rm normal bf bold it italic cal cal tt mono sf sans");
+const TEXTS = new Set("text intertext textrm textbf textit texttt textsf textnormal mbox hbox emph".split(" "));
 const SIZES = pairs("big 1.2em Big 1.6em bigg 2.1em Bigg 2.6em");
 const FENCES: { [environment: string]: [string, string] } = { pmatrix: ["(", ")"], bmatrix: ["[", "]"], Bmatrix: ["{", "}"], vmatrix: ["|", "|"], Vmatrix: ["‖", "‖"], cases: ["{", ""], rcases: ["", "}"] };
 const ALIGNED = new Set("align aligned alignat alignedat split eqnarray".split(" "));
@@ -170,7 +172,12 @@ class FormulaReader {
         this.next();
         found.push(node("mstyle", this.deeper(() => this.nodes()), { displaystyle: token === "\\displaystyle" ? "true" : "false" }));
       } else if (token === "\\limits" || token === "\\nolimits" || token === "&" || token === "\\\\" || token === "\\cr") this.next();
-      else if (token === "}" || token === "\\end" || token === "\\right") found.push(asSource(this.next()));
+      else if (token === "\\over" || token === "\\choose") {
+        this.next();
+        const below = row(this.deeper(() => this.nodes()));
+        const fraction = node("mfrac", [row(found), below], token === "\\over" ? {} : { linethickness: "0" });
+        return token === "\\over" ? [fraction] : [delimiter("("), fraction, delimiter(")")];
+      } else if (token === "}" || token === "\\end" || token === "\\right") found.push(asSource(this.next()));
       else {
         const base = token === "^" || token === "_" ? node("mrow", []) : this.atom();
         if (base) found.push(this.scripts(base));
@@ -216,12 +223,13 @@ class FormulaReader {
 
   private group(): MathNode {
     this.next();
-    const before = this.inCells;
+    const { font, inCells: before } = this;
     this.inCells = false;
     this.braces += 1;
     const found = this.deeper(() => this.nodes());
     this.braces -= 1;
     this.inCells = before;
+    this.font = font;
     this.skip("}");
     return row(found);
   }
@@ -302,6 +310,11 @@ class FormulaReader {
     const width = SPACES.get(name);
     if (width !== undefined) return space(width);
     if (/^\s/.test(name)) return space("0.25em");
+    const rest = SWITCHES.get(name);
+    if (rest !== undefined) {
+      this.font = rest;
+      return undefined;
+    }
     const font = FONTS.get(name);
     if (font !== undefined) return this.inStyle(font);
     if (TEXTS.has(name)) return node("mtext", [this.words()], /bf$/.test(name) ? { class: "m-bold" } : /it$|emph/.test(name) ? { class: "m-italic" } : {});
@@ -375,7 +388,24 @@ class FormulaReader {
       case "boxed":
       case "fbox":
         return node("mrow", [this.argument()], { class: "m-box" });
+      case "cancel":
+      case "bcancel":
+      case "xcancel":
+        return node("mrow", [this.argument()], { class: "m-struck" });
+      case "mathop":
+      case "mathbin":
+      case "mathrel":
+      case "mathord":
+      case "mathopen":
+      case "mathclose":
+      case "mathpunct":
+      case "mathinner":
+      case "ensuremath":
+      case "smash":
+        return this.argument();
       case "phantom":
+      case "hphantom":
+      case "vphantom":
         return node("mphantom", [this.argument()]);
       case "textcolor":
       case "colorbox":
@@ -392,6 +422,9 @@ class FormulaReader {
       case "nonumber":
       case "notag":
       case "allowbreak":
+      case "mathstrut":
+      case "strut":
+      case "hfill":
       case "scriptstyle":
       case "middle":
         return undefined;
