@@ -22,12 +22,24 @@ export const flows = {
   "groups-and-pins": {
     mock: true,
     async run(it) {
-      days(it.place.world, 250);
+      const { world } = it.place;
+      days(world, 250);
+      let release;
+      world.meHeld = new Promise((done) => { release = done; });
       const { page, wrong } = await open(it, "#/sessions");
       const keys = page.keyboard;
       const group = (name) => page.getByRole("list", { name });
       // Days. A number is shown only of a day to which no later page can add.
       await rows(page, 100);
+      // The list is there before the page knows its token, and stays.
+      await page.evaluate(() => new MutationObserver(() => {
+        if (!document.querySelector(".list li a")) window.emptied = true;
+      }).observe(document.querySelector(".list"), { childList: true, subtree: true }));
+      release();
+      await until("the stream", () => world.followers.size === 1);
+      await page.getByRole("link", { name: "Inbox" }).waitFor();
+      await drawn(page);
+      assert.equal(await page.evaluate(() => window.emptied), undefined);
       assert.deepEqual((await headings(page)).slice(0, 2), ["Today 40 sessions", "Yesterday 40 sessions"]);
       assert.match((await headings(page)).at(-1), /^\D+$/, "sessions of that day may follow");
       await scrollList(page, 250);
@@ -84,7 +96,7 @@ export const flows = {
       // No event has the folder of a new session.
       await page.fill("#search", "");
       await rows(page, 100);
-      it.place.world.open("coder", "A new one", "new").cwd = "/srv/new";
+      world.open("coder", "A new one", "new").cwd = "/srv/new";
       await group("/srv/new").getByText("A new one").waitFor();
       await page.getByLabel("Groups").selectOption("none");
       await page.waitForFunction(() => [...document.querySelectorAll(".list h2 .name")].map((each) => each.textContent).join() === "Pinned,Other sessions");

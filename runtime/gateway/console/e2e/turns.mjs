@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { XSS } from "../mock/material.mjs";
 import { fresh } from "./basic.mjs";
-import { clean, drawn, open, send, until, valueIs, wholeText } from "./steps.mjs";
+import { clean, drawn, ends, open, send, until, valueIs, wholeText } from "./steps.mjs";
 
 export const flows = {
   "queued-inputs": {
@@ -196,7 +196,7 @@ export const flows = {
       // Paths that the session has seen.
       await field.fill("work");
       await page.locator(".composer .primary").click();
-      await page.waitForFunction(() => !document.querySelector(".composer .stop"));
+      await ends(page, 2);
       await field.focus();
       await page.keyboard.type("Look at @pars");
       await page.getByRole("listbox", { name: "Files of this session" }).getByRole("option", { name: "/srv/app/src/parser.rs" }).click();

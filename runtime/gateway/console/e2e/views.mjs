@@ -132,9 +132,13 @@ export const VIEWS = {
   } },
   search: { worlds: ["short", "long"], hash: "#/sessions", ready: ".list", act: async (page) => {
     await page.fill("#search", "number");
-    await page.waitForTimeout(400);
+    await page.waitForFunction(() => [...document.querySelectorAll(".list .title")].every((each) => /number/i.test(each.textContent)));
   } },
-  agents: { worlds: ["empty", "short", "long"], hash: "#/agents", ready: ".page h1", act: (page) => page.waitForTimeout(2300) },
+  agents: { worlds: ["empty", "short", "long"], hash: "#/agents", ready: ".agents .card h2, .agents .empty", act: (page) => page.waitForFunction(() => {
+    // Two samples of different values are drawn as a line.
+    dispatchEvent(new Event("console:refresh"));
+    return document.querySelector(".plot svg, .agents .empty") !== null;
+  }, null, { polling: 100 }) },
   hosts: { worlds: ["long"], hash: "#/hosts", ready: ".card" },
   browsers: { worlds: ["short", "long"], hash: "#/browsers", ready: ".page h2" },
   usage: { worlds: ["empty", "short"], hash: "#/usage", ready: ".page h1" },

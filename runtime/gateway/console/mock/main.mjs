@@ -80,6 +80,7 @@ async function handle(world, request, response, pace, open) {
     return part === "bearer" ? json(response, 200, { token: world.token, expires_in: 600 }) : json(response, 201, { id: "0a1b2c3d" });
   }
   if (request.headers.authorization !== `Bearer ${world.token}`) return problem(response, 401, "the token is not known");
+  if (area === "me") await world.meHeld;
   if (area === "me") return json(response, 200, { scope: "control", may_approve: world.mayApprove, agents: null, sees_all: false, version: "0.1.0", name: "console" });
   if (area === "events") return changes(world, request, response);
   if (area === "agents" && part === "conversations") return conversations(world, id, response);

@@ -1,7 +1,7 @@
 /** The overview of all sessions for the views, which the shell keeps current. */
 
 import { createContext } from "preact";
-import { useContext, useEffect, useReducer, useState } from "preact/hooks";
+import { useContext, useEffect, useReducer, useRef, useState } from "preact/hooks";
 import type { Api } from "../core/api.ts";
 import { OutcomeReader } from "../core/entries.ts";
 import { ChangeFeed } from "../core/feed.ts";
@@ -25,10 +25,12 @@ export const LiveContext = createContext<Live>({ overview: new SessionOverview()
 /** Keeps an overview while the page is open. */
 export function useFeed(api: Api, me: Me | undefined): Live {
   const [live, set] = useState<Live>(() => fresh(api));
+  const first = useRef(api);
   const name = me?.name;
   useEffect(() => {
     if (name === undefined) return undefined;
-    const next = fresh(api);
+    // What was read before the token was known stays: the list is read once.
+    const next = live.feed === undefined && first.current === api ? live : fresh(api);
     const feed = new ChangeFeed(api, next.overview, name);
     set({ ...next, feed });
     const notifier = new Notifier(browserPort(api, next.overview, name));

@@ -193,6 +193,7 @@ function EndDialog({ remove, close }: { remove: boolean; close: () => void }): J
       if (remove) store.dispose();
       await store.api.close(store.id, remove);
       close();
+      if (remove && pins.has(store.id)) pins.toggle(store.id);
       if (remove) location.hash = "#/sessions";
     } catch (error) {
       fail(error instanceof Error ? error.message : "not sent");
