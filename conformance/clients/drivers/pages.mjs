@@ -2,7 +2,7 @@
 //
 //   node pages.mjs SOCKET
 //
-// Each connection to SOCKET gets a page: instructions in, replies and events out. Prints {"origin": …}, which a daemon is to
+// Each connection to SOCKET gets a document of its own: instructions in, replies and events out. Prints {"origin": …}, which a daemon is to
 // allow, and ends with stdin. Ends with the status 77 and a reason if the machine has no Chromium.
 import { appendFileSync, readFileSync } from "node:fs";
 import { createServer as createSite } from "node:http";
@@ -28,7 +28,8 @@ async function serve() {
     const module = /^\/(?:sdk\/([a-z]+\.js)|(instructions\.mjs))$/.exec(request.url);
     const [, ofSdk, own] = module ?? [];
     answer.setHeader("Content-Type", module ? "text/javascript" : "text/html; charset=utf-8");
-    answer.end(module ? readFileSync(ofSdk ? new URL(ofSdk, SDK) : new URL(own, import.meta.url)) : PAGE);
+    if (module) answer.end(readFileSync(ofSdk ? new URL(ofSdk, SDK) : new URL(own, import.meta.url)));
+    else answer.end(request.url === "/" ? PAGE : "<!doctype html>");
   });
   await new Promise((resolve) => site.listen(0, "127.0.0.1", resolve));
   return `http://127.0.0.1:${site.address().port}`;
@@ -52,25 +53,39 @@ export async function openPages() {
   const browser = await launch();
   const origin = await serve();
 
-  /** Has a page run the instructions that come on a stream, until that ends. */
-  async function drive(input, output) {
+  const idle = []; // pages without a driver: to begin one takes ten times as long as to load another document
+
+  async function newPage() {
     const context = await browser.newContext(); // with its own connections to a daemon: there are six for each
     const page = await context.newPage();
-    const crashed = new Promise((_, reject) => page.on("crash", () => reject(new Error("the page crashed"))));
     page.on("pageerror", (error) => console.error(error));
     const session = await context.newCDPSession(page);
-    session.on("Runtime.bindingCalled", ({ payload }) => output.write(payload + "\n"));
-    await page.goto(origin);
+    const own = { page, context, output: undefined };
+    session.on("Runtime.bindingCalled", ({ payload }) => own.output?.write(payload + "\n"));
     await session.send("Runtime.enable");
     await session.send("Runtime.addBinding", { name: "report" });
+    return own;
+  }
+
+  /** Has a page run the instructions that come on a stream, until that ends. */
+  async function drive(input, output) {
+    const own = idle.pop() ?? (await newPage());
+    const { page, context } = own;
+    const crashed = new Promise((_, reject) => page.once("crash", () => reject(new Error("the page crashed"))));
+    await page.goto(origin);
+    own.output = output;
     const lines = createInterface({ input });
     const read = (async () => {
       for await (const line of lines) await page.evaluate((line) => globalThis.take(line), withContents(line));
     })();
     try {
       await Promise.race([read, crashed]);
-    } finally {
+      own.output = undefined;
+      await page.goto(`${origin}/idle`); // ends the client
+      idle.push(own);
+    } catch (error) {
       await context.close().catch(() => {});
+      throw error;
     }
   }
 
