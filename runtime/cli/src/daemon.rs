@@ -16,7 +16,11 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trunkline_client::{ClientError, HttpClient, Method, ReconnectPolicy, StatusCode, UnixSocket};
-use trunkline_host::{config::state_dir, redact};
+use trunkline_host::{
+    config::state_dir,
+    protocol::{SessionId, Sha256},
+    redact,
+};
 
 use crate::{
     error::CliError,
@@ -174,9 +178,8 @@ impl DaemonFolder {
     ///
     /// # Errors
     /// As for [`DaemonFolder::request`].
-    pub(crate) async fn remove(&self, session: &str) -> Result<(), CliError> {
-        let path = format!("{}?remove=true", session_path(session));
-        let removed = self.http().request(Method::DELETE, &path, None).await;
+    pub(crate) async fn remove_session(&self, session: &SessionId) -> Result<(), CliError> {
+        let removed = self.http().remove_session(session).await;
         self.unless(StatusCode::NOT_FOUND, removed).map(drop)
     }
 
@@ -184,7 +187,11 @@ impl DaemonFolder {
     ///
     /// # Errors
     /// As for [`DaemonFolder::request`].
-    pub(crate) async fn keep_file(&self, session: &str, bytes: Vec<u8>) -> Result<(), CliError> {
+    pub(crate) async fn keep_file(
+        &self,
+        session: &SessionId,
+        bytes: Vec<u8>,
+    ) -> Result<(), CliError> {
         let path = format!("{}/files?keep=true", session_path(session));
         let kept = self.http().request_bytes(Method::PUT, &path, bytes).await;
         kept.map(drop).map_err(|error| self.failure(error))
@@ -196,11 +203,10 @@ impl DaemonFolder {
     /// As for [`DaemonFolder::request`].
     pub(crate) async fn read_file(
         &self,
-        session: &str,
-        sha256: &str,
+        session: &SessionId,
+        sha256: &Sha256,
     ) -> Result<Option<Vec<u8>>, CliError> {
-        let path = format!("{}/files/{sha256}", session_path(session));
-        let read = self.http().request_bytes(Method::GET, &path, "").await;
+        let read = self.http().get_file(session, sha256).await;
         self.unless(StatusCode::NOT_FOUND, read)
     }
 
@@ -209,7 +215,7 @@ impl DaemonFolder {
     ///
     /// # Errors
     /// As for [`DaemonFolder::request`].
-    pub(crate) async fn relocate(&self, session: &str) -> Result<Option<String>, CliError> {
+    pub(crate) async fn relocate(&self, session: &SessionId) -> Result<Option<String>, CliError> {
         let path = format!("{}/relocate", session_path(session));
         let relocated = self.http().request(Method::POST, &path, None).await;
         let relocated = self.unless(StatusCode::CONFLICT, relocated)?;
@@ -255,11 +261,9 @@ impl DaemonFolder {
 }
 
 /// Returns the path of a session's resource.
-fn session_path(session: &str) -> String {
-    format!(
-        "/v1/sessions/{}",
-        utf8_percent_encode(session, NON_ALPHANUMERIC)
-    )
+fn session_path(session: &SessionId) -> String {
+    let id = utf8_percent_encode(session.as_str(), NON_ALPHANUMERIC);
+    format!("/v1/sessions/{id}")
 }
 
 /// Returns the first bytes of the SHA-256 of a text, in hexadecimal.

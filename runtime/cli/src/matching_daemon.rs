@@ -171,7 +171,7 @@ async fn try_open(
         let id = session.id().clone();
         session.close().await;
         // Ignored: an empty session may remain.
-        let _ = folder.remove(id.as_str()).await;
+        let _ = folder.remove_session(&id).await;
         return Err("its agent works only in the folder of the daemon".to_owned());
     }
     print_notices(&notices);

@@ -329,17 +329,16 @@ impl Connect for EditorDaemon {
 
 impl Host for EditorDaemon {
     async fn remove(self, session: String) -> Result<(), String> {
-        self.folder
-            .remove(&session)
-            .await
-            .map_err(|fault| fault.text())
+        let session = SessionId::new(session).map_err(|error| error.to_string())?;
+        let removed = self.folder.remove_session(&session).await;
+        removed.map_err(|error| error.text())
     }
 
     async fn keep_file(self, session: SessionId, file: PathBuf, _: Sha256) -> Result<(), String> {
         let bytes = tokio::fs::read(file)
             .await
             .map_err(|error| error.to_string())?;
-        let kept = self.folder.keep_file(session.as_str(), bytes).await;
+        let kept = self.folder.keep_file(&session, bytes).await;
         kept.map_err(|error| error.text())
     }
 
@@ -348,8 +347,7 @@ impl Host for EditorDaemon {
         session: SessionId,
         sha256: Sha256,
     ) -> Result<Option<Vec<u8>>, String> {
-        let sha256 = sha256.to_string();
-        let read = self.folder.read_file(session.as_str(), &sha256).await;
+        let read = self.folder.read_file(&session, &sha256).await;
         read.map_err(|error| error.text())
     }
 

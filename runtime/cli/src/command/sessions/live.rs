@@ -130,7 +130,7 @@ pub(super) async fn remove_sessions(reader: &JournalReader, ids: &[SessionId]) -
                 CliError::usage(running).next(format!("stop it by `trunkline sessions stop {id}`"))
             );
         }
-        daemon.remove(id.as_str()).await?;
+        daemon.remove_session(id).await?;
     }
     reader.report_removed(ids)
 }
@@ -151,7 +151,7 @@ pub(super) async fn relocate_session(folder: &Path, id: &SessionId) -> Result<()
     };
     anstream::eprintln!(
         "note: {}",
-        match daemon.relocate(id.as_str()).await? {
+        match daemon.relocate(id).await? {
             Some(host) => {
                 format!(
                     "the host {} has the session now, and its agent starts a new conversation: context lost",
