@@ -148,10 +148,10 @@ impl DaemonFolder {
     /// # Errors
     /// No daemon is running.
     pub(crate) fn running(&self) -> Result<RunningDaemon, CliError> {
-        let noted = fs::read(self.file())
+        let record = fs::read(self.file())
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        noted.ok_or_else(|| self.no_daemon_error())
+        record.ok_or_else(|| self.no_daemon_error())
     }
 
     /// Returns the error for a missing daemon.

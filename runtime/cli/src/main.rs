@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     let args = match args::parse() {
         Ok(args) => args,
         // Help and the version.
-        Err(said) if !said.use_stderr() => said.exit(),
+        Err(help) if !help.use_stderr() => help.exit(),
         Err(error) => return refuse(error),
     };
     if let Err(fault) = log::start(&args.logs, args.command.reader(), args.command.serves()) {

@@ -260,7 +260,7 @@ impl ConfigReload {
                 std::future::pending::<()>().await;
             }
             let own = self.clone();
-            let tell = move || match own.reload_config() {
+            let reload = move || match own.reload_config() {
                 Ok(report) => tracing::info!("{report}"),
                 Err(fault) => {
                     tracing::error!(
@@ -270,7 +270,7 @@ impl ConfigReload {
                 }
             };
             // A panic was already reported.
-            let _ = spawn_blocking(tell).await;
+            let _ = spawn_blocking(reload).await;
         }
     }
 }

@@ -105,34 +105,34 @@ impl PendingQuestion {
 
 /// Parses the text of an answer.
 fn parse_answer(field: &QuestionField, text: &str) -> Result<Value, String> {
-    let said = text.trim();
-    let choice = |said: &str| {
+    let answer_text = text.trim();
+    let choice = |answer_text: &str| {
         let choices = field.choices.iter().flatten();
-        let is_meant = |name: &str| name.trim().eq_ignore_ascii_case(said);
+        let is_meant = |name: &str| name.trim().eq_ignore_ascii_case(answer_text);
         let mut found = choices.filter(|choice| {
             is_meant(choice.label.as_deref().unwrap_or(&choice.id)) || is_meant(&choice.id)
         });
         found.next().map(|choice| Value::from(choice.id.clone()))
     };
     match field.kind {
-        Some(FieldKind::Boolean) => match said.to_ascii_lowercase().as_str() {
+        Some(FieldKind::Boolean) => match answer_text.to_ascii_lowercase().as_str() {
             "yes" | "true" | "y" => Ok(Value::Bool(true)),
             "no" | "false" | "n" => Ok(Value::Bool(false)),
             _ => Err("answer with Yes or No".to_owned()),
         },
         Some(FieldKind::Number) => {
-            let number = said.parse().map(Value::Number);
+            let number = answer_text.parse().map(Value::Number);
             number.map_err(|_| "answer with a number".to_owned())
         }
         Some(FieldKind::Choice) => {
-            choice(said).ok_or_else(|| "answer with one of the choices".to_owned())
+            choice(answer_text).ok_or_else(|| "answer with one of the choices".to_owned())
         }
         Some(FieldKind::Choices) => {
             // A label may have a comma of its own.
-            if let Some(one) = choice(said) {
+            if let Some(one) = choice(answer_text) {
                 return Ok(Value::Array(vec![one]));
             }
-            let parts = said
+            let parts = answer_text
                 .split([',', '\n'])
                 .map(str::trim)
                 .filter(|part| !part.is_empty());

@@ -211,11 +211,11 @@ impl SessionScreen {
         self.tools = tools::ToolCalls::default();
         self.doing = None;
         self.stopping = false;
-        let told = end
+        let reported = end
             .complete
             .as_ref()
             .and_then(|complete| complete.usage.clone());
-        let usage = told.or_else(|| self.usage.take());
+        let usage = reported.or_else(|| self.usage.take());
         self.usage = None;
         let took = end.took.saturating_sub(std::mem::take(&mut self.waited));
         self.totals.add(took, usage.as_ref());

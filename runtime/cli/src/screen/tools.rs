@@ -236,11 +236,11 @@ fn changed(old: &str, new: &str) -> Vec<String> {
 
 /// Returns a tool's input on one line: its main parameter, otherwise the JSON.
 fn summary(tool: &str, input: &Json) -> String {
-    let told = input
+    let summary_text = input
         .to()
         .ok()
         .and_then(|value| preview::tool_input(tool, &value));
-    one_line(&told.unwrap_or_else(|| preview::text(input.get())))
+    one_line(&summary_text.unwrap_or_else(|| preview::text(input.get())))
 }
 
 #[cfg(test)]
