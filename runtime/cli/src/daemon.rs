@@ -46,8 +46,8 @@ pub(crate) struct RunningDaemon {
     pub(crate) http: String,
     pub(crate) socket: PathBuf,
     pub(crate) pid: u32,
-    /// Configuration, compared by [`AgentTarget::effective`](crate::target::Target::effective). `None`
-    /// if no other configuration can equal it.
+    /// Configuration, compared by [`AgentTarget::effective`](crate::target::AgentTarget::effective).
+    /// `None` if no other configuration can equal it.
     #[serde(default)]
     pub(crate) configuration: Option<String>,
     /// Working directory at its start.

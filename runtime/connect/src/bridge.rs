@@ -95,7 +95,7 @@ struct PendingPermission {
     request_id: RequestId,
     /// The request as the hub gets it.
     frame: PermissionFrame,
-    /// True if it can be allowed for always.
+    /// True if it has an option that allows it permanently.
     has_always: bool,
     /// The time at which it is denied. `None` while the hub has not been asked.
     until: Option<Duration>,
@@ -234,7 +234,7 @@ impl SessionBridge {
         }
     }
 
-    /// Does what is due at this time.
+    /// Denies requests without an answer in time, sends joined output, and closes idle sessions.
     pub(crate) fn tick(&mut self) {
         let now = self.now;
         let is_late = |pending: &PendingPermission| pending.until.is_some_and(|until| until <= now);
@@ -419,7 +419,7 @@ impl SessionBridge {
         self.close_then(id, |_| ());
     }
 
-    /// The same, and does something else when the host has closed it.
+    /// Closes a session as [`Self::close`], and calls `then` when the host has closed it.
     fn close_then(&mut self, id: &str, then: impl FnOnce(&mut Self) + Send + 'static) {
         self.flush(id);
         let Some(session) = self.sessions.remove(id) else {
@@ -445,7 +445,7 @@ impl SessionBridge {
         }
     }
 
-    /// Ends a session otherwise than at its idle limit: its turns get their ends, and the reason.
+    /// Ends a session before its idle limit: each of its turns gets an end, with the reason.
     fn end_session(&mut self, id: &str, why: Option<&str>) {
         let Some(session) = self.sessions.get(id) else {
             return;

@@ -271,7 +271,7 @@ impl SessionBridge {
         true
     }
 
-    /// The session to close so that another one has room.
+    /// Returns the session to close to make room for another one.
     fn session_for_room(&self, id: &str) -> Option<String> {
         let session = self.sessions.get(id)?;
         if session.closed_for_room >= MAX_CLOSED_FOR_ROOM {
