@@ -140,7 +140,7 @@ impl AcpArgs {
         let stop = stop_signal()?;
         let served = async {
             // The first start of the daemon has no timeout. Later attempts have one.
-            let opened = host.stream(ConnectAttempt::First).await;
+            let opened = host.open_stream(ConnectAttempt::First).await;
             opened.map_err(io::Error::other)?;
             trunkline_acp::serve(tokio::io::stdin(), tokio::io::stdout(), host, options, stop).await
         };
@@ -223,7 +223,7 @@ impl EditorDaemon {
 
     /// Connects to the daemon. If none is running, waits for its supervisor or starts it, with the
     /// options of the daemon that died, if one did.
-    async fn stream(&self, attempt: ConnectAttempt) -> Result<UnixStream, ConnectError> {
+    async fn open_stream(&self, attempt: ConnectAttempt) -> Result<UnixStream, ConnectError> {
         let mut waits: Option<(Instant, ConnectError)> = None;
         loop {
             match connect_unix(&self.folder.socket()).await {
@@ -242,9 +242,9 @@ impl EditorDaemon {
                 sleep(CONNECT_INTERVAL).await;
                 continue;
             }
-            let launch = self.launch(attempt).map_err(ConnectError::permanent)?;
+            let launch = self.read_launch(attempt).map_err(ConnectError::permanent)?;
             if launch.is_some_and(|launch| launch.is_supervised) {
-                let error = self.unsupervised();
+                let error = self.supervisor_error();
                 tracing::info!("waiting for the supervisor of the daemon");
                 if attempt == ConnectAttempt::Again {
                     return Err(error);
@@ -270,7 +270,7 @@ impl EditorDaemon {
     ///
     /// # Errors
     /// The daemon must not be started, or not with this environment.
-    fn launch(&self, attempt: ConnectAttempt) -> Result<Option<DaemonLaunch>, String> {
+    fn read_launch(&self, attempt: ConnectAttempt) -> Result<Option<DaemonLaunch>, String> {
         let state = self.folder.0.display();
         let Some(launch) = DaemonLaunch::read(&self.folder).map_err(|error| error.to_string())?
         else {
@@ -301,7 +301,7 @@ impl EditorDaemon {
         Ok(Some(launch))
     }
 
-    fn unsupervised(&self) -> ConnectError {
+    fn supervisor_error(&self) -> ConnectError {
         ConnectError::transient(format!(
             "the supervisor of the daemon in {} has not started it again; start it, for systemd by \
              `systemctl --user start trunkline`; `trunkline down` forgets that daemon",
@@ -321,7 +321,7 @@ enum ConnectAttempt {
 
 impl Connect for EditorDaemon {
     async fn connect(&mut self) -> Result<Pipe, ConnectError> {
-        let stream = self.stream(ConnectAttempt::Again).await?;
+        let stream = self.open_stream(ConnectAttempt::Again).await?;
         let (input, output) = stream.into_split();
         Ok(Pipe::new(input, output))
     }

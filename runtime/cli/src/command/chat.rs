@@ -222,7 +222,7 @@ async fn run_chat(
     interrupts: &mut InterruptSignals,
 ) -> CommandResult {
     let mut talk = ChatSession::new(&open, screen, save);
-    talk.greet(&open.session, about, notes);
+    talk.show_greeting(&open.session, about, notes);
     let settings = TerminalSettings::save();
     let done = talk.run(&mut open.session, interrupts).await;
     talk.conversation.screen.pause();

@@ -137,7 +137,7 @@ struct SessionHost {
 impl AmurgArgs {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let file = amurg_hub(config)?;
-        let hub = self.hub(&file)?;
+        let hub = self.hub_address(&file)?;
         if hub.is_exposed() && !self.insecure {
             return Err(CliError::usage(anyhow!(
                 "the connection to {hub} would expose the token to the network"
@@ -150,7 +150,7 @@ impl AmurgArgs {
             return register::register_runtime(&hub, &TokenFile::new(token_file)).await;
         }
         let runtime_id = self.runtime_id(&file)?;
-        let token = self.token(&file)?;
+        let token = self.runtime_token(&file)?;
         // Only for the agents of the file in its own runtime: another runtime may have agents with
         // the same ids in the same hub.
         let bare_ids = file.runtime_id.as_ref() == Some(&runtime_id) && self.adapter.is_none();
@@ -192,7 +192,7 @@ impl AmurgArgs {
     }
 
     /// Returns the address of the hub.
-    fn hub(&self, file: &AmurgHub) -> Result<ServerAddress, CliError> {
+    fn hub_address(&self, file: &AmurgHub) -> Result<ServerAddress, CliError> {
         let url = match (&self.hub, &file.url) {
             (Some(hub), _) => return Ok(hub.clone()),
             (None, Some(url)) => url,
@@ -217,7 +217,7 @@ impl AmurgArgs {
         }
     }
 
-    fn token(&self, file: &AmurgHub) -> Result<RuntimeToken, CliError> {
+    fn runtime_token(&self, file: &AmurgHub) -> Result<RuntimeToken, CliError> {
         match (&self.token_file, &file.token) {
             (Some(path), _) => Ok(RuntimeToken::File(TokenFile::new(path))),
             (None, Some(token)) => Ok(RuntimeToken::Value(token.clone())),

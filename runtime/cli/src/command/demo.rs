@@ -101,7 +101,7 @@ impl DemoArgs {
         must_be_here(&chosen)?;
         let mut interrupts = InterruptSignals::watch()?;
         let measured = tokio::select! {
-            measured = self.measure(&chosen) => measured.map(Some),
+            measured = self.measure_load(&chosen) => measured.map(Some),
             interrupt = interrupts.next() => {
                 shut_down(&chosen.host, Some(LEAVING), &mut interrupts).await;
                 return Ok(interrupt.exit_code());
@@ -148,10 +148,10 @@ impl DemoArgs {
         })
     }
 
-    async fn measure(&self, chosen: &ChosenHost) -> Result<DemoReport, CliError> {
+    async fn measure_load(&self, chosen: &ChosenHost) -> Result<DemoReport, CliError> {
         self.warm_up(chosen).await?;
         let before = system::resident_bytes();
-        let load = Arc::new(DemoLoad::new(self.turns, self.progress()));
+        let load = Arc::new(DemoLoad::new(self.turns, self.progress_bar()));
         let mut sessions = Vec::with_capacity(self.sessions as usize);
         for number in 0..self.sessions {
             let options = SessionOptions {
@@ -223,7 +223,7 @@ impl DemoArgs {
             );
             return Err(CliError::failed(fault).next(format!(
                 "the demo needs an adapter that repeats its input, such as examples/python/echo.py; talk to this one by `{}`",
-                self.chat(chosen)
+                self.chat_command(chosen)
             )));
         }
         let why = end
@@ -234,12 +234,14 @@ impl DemoArgs {
             "the adapter `{}` did not answer the first input: {why}",
             chosen.command_line()
         );
-        Err(CliError::not_started(fault)
-            .next(format!("try it by hand: `{} --debug`", self.chat(chosen))))
+        Err(CliError::not_started(fault).next(format!(
+            "try it by hand: `{} --debug`",
+            self.chat_command(chosen)
+        )))
     }
 
     /// Returns the command that talks to the same adapter.
-    fn chat(&self, chosen: &ChosenHost) -> String {
+    fn chat_command(&self, chosen: &ChosenHost) -> String {
         let (option, value) = match &self.target.adapter {
             Some(line) => ("--adapter", line),
             None => ("--agent", &chosen.agent.id),
@@ -247,7 +249,7 @@ impl DemoArgs {
         redact::text(&shell_words::join(["trunkline", "chat", option, value])).into_owned()
     }
 
-    fn progress(&self) -> ProgressBar {
+    fn progress_bar(&self) -> ProgressBar {
         let turns = u64::from(self.sessions) * u64::from(self.turns);
         let template = "  {bar:32.cyan/dim} {human_pos:>7} of {human_len} turns · {elapsed}";
         on_terminal(ProgressBar::new(turns), template)

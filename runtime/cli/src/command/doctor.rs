@@ -128,7 +128,7 @@ impl DoctorArgs {
             let all = all::check_all(file, self.timeout()).await?;
             return self.print(&all, || all::format_table(&all));
         }
-        let report = self.examine(file).await?;
+        let report = self.examine_agents(file).await?;
         self.print(&report, || text::format_report(&report))?;
         Ok(match report.status {
             CheckStatus::Pass => exit::OK,
@@ -150,13 +150,13 @@ impl DoctorArgs {
         self.timeout.unwrap_or(ANSWER_TIMEOUT)
     }
 
-    async fn examine(&self, file: Option<&Path>) -> Result<DoctorReport, CliError> {
+    async fn examine_agents(&self, file: Option<&Path>) -> Result<DoctorReport, CliError> {
         let mut config = match &self.adapter {
             Some(line) => Config::new(vec![target::parse_adapter_line(line)?]),
             None => target::read(file, target::UNCHECKED)?,
         };
         let chosen = choice::of_host(&config);
-        self.choose(&mut config)?;
+        self.choose_agents(&mut config)?;
         let source = config.source.to_string();
         let mut of_host: Vec<_> = config
             .notices
@@ -223,7 +223,7 @@ impl DoctorArgs {
     }
 
     /// Keeps only the named agents.
-    fn choose(&self, config: &mut Config) -> Result<(), CliError> {
+    fn choose_agents(&self, config: &mut Config) -> Result<(), CliError> {
         self.agents
             .iter()
             .for_each(|id| target::add_built_in(config, id));

@@ -101,11 +101,11 @@ impl LoginArgs {
         if self.logout {
             return print_line(agent.log_out().await?);
         }
-        if let Some(auth) = self.auth()? {
+        if let Some(auth) = self.provided_login()? {
             return print_line(agent.write_auth(&auth, self.replace)?);
         }
         if self.check {
-            let report = agent.report().await?;
+            let report = agent.read_report().await?;
             if self.json {
                 print_json(&report)?;
             } else {
@@ -115,7 +115,7 @@ impl LoginArgs {
             return Ok(if is_logged_in { exit::OK } else { exit::FAILED });
         }
         let status = agent.log_in()?;
-        let report = agent.report().await?;
+        let report = agent.read_report().await?;
         print_line(report.text())?;
         match report.logged_in {
             Some(true) => Ok(exit::OK),
@@ -131,7 +131,7 @@ impl LoginArgs {
     }
 
     /// Returns the login that the command line provides.
-    fn auth(&self) -> Result<Option<ProvidedLogin>, CliError> {
+    fn provided_login(&self) -> Result<Option<ProvidedLogin>, CliError> {
         match (&self.auth_file, &self.auth_variable) {
             (Some(path), _) => ProvidedLogin::read(path).map(Some),
             (None, Some(name)) => ProvidedLogin::of_variable(name).map(Some),
@@ -310,7 +310,7 @@ impl LoginAgent {
     }
 
     /// Reports the login: by the agent's own check, and by the variables and the file that it uses.
-    async fn report(&self) -> Result<LoginReport, CliError> {
+    async fn read_report(&self) -> Result<LoginReport, CliError> {
         let value = |name: &str| self.variable(name);
         let credentials = self.credentials()?;
         let variables = credentials.found(value);
@@ -319,7 +319,7 @@ impl LoginAgent {
             .map(|name| format!("{name} from the environment"));
         let sources = credentials.sources(value);
         let (logged_in, by) = match credentials.check() {
-            Some(arguments) => match (self.check(arguments).await?, by_variable) {
+            Some(arguments) => match (self.run_check(arguments).await?, by_variable) {
                 ((true, report), _) => (Some(true), report),
                 ((false, _), Some(variable)) => (Some(true), variable),
                 ((false, report), None) => (Some(false), report),
@@ -339,7 +339,7 @@ impl LoginAgent {
     }
 
     /// Runs the agent's own program with these arguments.
-    async fn query(&self, arguments: &[String]) -> Result<QueryOutput, CliError> {
+    async fn run_program(&self, arguments: &[String]) -> Result<QueryOutput, CliError> {
         let wrapped = advice::wrapped_by(&self.config).map_or("", |wrapped| wrapped.program);
         let (path, arguments) = self.command(wrapped, arguments)?;
         let mut spec = self.spec.clone();
@@ -352,8 +352,8 @@ impl LoginAgent {
     }
 
     /// Runs the agent's own check. Returns its text, and true if it is logged in.
-    async fn check(&self, arguments: &[String]) -> Result<(bool, String), CliError> {
-        let answer = self.query(arguments).await?;
+    async fn run_check(&self, arguments: &[String]) -> Result<(bool, String), CliError> {
+        let answer = self.run_program(arguments).await?;
         let Some(end) = answer.exit else {
             return Ok((false, no_answer()));
         };
@@ -368,7 +368,7 @@ impl LoginAgent {
         let id = &self.config.id;
         let command = self.credentials.and_then(Credentials::logout);
         let answer = match command {
-            Some(arguments) => self.query(arguments).await?,
+            Some(arguments) => self.run_program(arguments).await?,
             // Any other program would treat the flag as a run.
             None if target::built_in(&self.config.profile).is_none() && !self.config.sdk => {
                 return Err(CliError::usage(anyhow!(

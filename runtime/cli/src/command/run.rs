@@ -130,7 +130,7 @@ impl RunArgs {
             prompt,
             files: std::mem::take(&mut self.file),
             conversation,
-            again: Some(self.again()),
+            again: Some(self.resume_command()),
         };
         let is_ad_hoc = self.target.adapter.is_some();
         let open = tokio::select! {
@@ -141,7 +141,7 @@ impl RunArgs {
     }
 
     /// Returns the command that continues the session, without its id.
-    fn again(&self) -> String {
+    fn resume_command(&self) -> String {
         let mut words = vec!["trunkline".to_owned(), "run".to_owned()];
         if let Some(folder) = &self.journal {
             words.extend(["--journal".to_owned(), folder.display().to_string()]);

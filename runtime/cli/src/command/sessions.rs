@@ -281,7 +281,7 @@ impl SessionsArgs {
             }
             SessionAction::Stop(id) => live::stop_turn(reader, &reader.find_id(id.id).await?).await,
             // Only reads the disk.
-            SessionAction::Check => tokio::task::block_in_place(|| reader.check()),
+            SessionAction::Check => tokio::task::block_in_place(|| reader.check_journal()),
             SessionAction::Fork { id, at } => {
                 edit::fork_session(reader, &reader.find_id(id.id).await?, at).await
             }
@@ -345,7 +345,7 @@ impl JournalReader {
         Ok(if is_whole { exit::OK } else { exit::FAILED })
     }
 
-    fn check(&self) -> CommandResult {
+    fn check_journal(&self) -> CommandResult {
         let archive = journal::open_archive(&self.folder)?;
         let report = trunkline_journal::check(&self.folder)
             .with_context(|| format!("failed to read the journal {}", self.folder.display()))?;

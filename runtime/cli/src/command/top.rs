@@ -132,10 +132,10 @@ async fn request_report(
     folder: &Path,
     mut link: HostConnection,
 ) -> Result<(Vec<AgentEntry>, Vec<OpenSession>), CliError> {
-    link.ask();
+    link.request_health();
     let answered = timeout(ANSWER_TIMEOUT, async {
         loop {
-            match link.report().await {
+            match link.next_report().await {
                 Some(HostReport::List { agents, sessions }) => return Ok((agents, sessions)),
                 Some(_) => {}
                 None => return Err(no_host(folder)),
@@ -181,7 +181,7 @@ async fn run_live(folder: &Path, link: HostConnection) -> CommandResult {
         })?;
         let report = async {
             match &mut link {
-                Some(link) => link.report().await,
+                Some(link) => link.next_report().await,
                 None => std::future::pending().await,
             }
         };
@@ -252,7 +252,7 @@ async fn run_live(folder: &Path, link: HostConnection) -> CommandResult {
                     link = HostConnection::to(folder).await.ok().flatten();
                 }
                 if let Some(link) = link.as_mut().filter(|_| asked.is_none()) {
-                    link.ask();
+                    link.request_health();
                     asked = Some(Instant::now());
                 }
                 read_more(&mut reading, &mut source);
@@ -270,7 +270,7 @@ async fn run_live(folder: &Path, link: HostConnection) -> CommandResult {
 fn read_more(reading: &mut JoinSet<BackgroundRead>, source: &mut Option<TranscriptReader>) {
     if let Some(mut source) = source.take() {
         reading.spawn_blocking(move || {
-            let text = source.more();
+            let text = source.read_more();
             BackgroundRead::Text(source, text)
         });
     }

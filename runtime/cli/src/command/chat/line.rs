@@ -63,7 +63,7 @@ impl IdlePrompt {
     ///
     /// # Cancel safety
     /// Consumes no key.
-    pub(super) async fn touched(&self) -> io::Result<()> {
+    pub(super) async fn wait_for_touch(&self) -> io::Result<()> {
         self.terminal.readable().await.map(drop)
     }
 
@@ -127,7 +127,7 @@ impl LinePrompt {
     }
 
     /// Returns true if the line editor can edit a line, and so start with a given text.
-    pub(super) fn edits() -> bool {
+    pub(super) fn can_edit() -> bool {
         // Terminals on which the line editor reads plain lines.
         let is_plain =
             |name: String| ["dumb", "cons25", "emacs"].contains(&name.to_lowercase().as_str());
@@ -141,7 +141,10 @@ impl LinePrompt {
 
     /// Returns true on a terminal where the user has typed nothing yet.
     pub(super) fn is_untouched(&self) -> bool {
-        Self::edits() && self.reading.is_none() && self.initial.is_empty() && self.before.is_empty()
+        Self::can_edit()
+            && self.reading.is_none()
+            && self.initial.is_empty()
+            && self.before.is_empty()
     }
 
     /// Shows the prompt without reading, because a started read of the line editor cannot be
@@ -229,7 +232,7 @@ impl LinePrompt {
         self.reading = None;
         let line = match line {
             Ok(text) => {
-                self.remember(&mut editor, &text);
+                self.store_history(&mut editor, &text);
                 PromptLine::Text(text)
             }
             Err(ReadlineError::Interrupted) => PromptLine::Interrupted,
@@ -240,7 +243,7 @@ impl LinePrompt {
         Ok(line)
     }
 
-    fn remember(&self, editor: &mut LineEditor, text: &str) {
+    fn store_history(&self, editor: &mut LineEditor, text: &str) {
         let (Some(path), Ok(true)) = (&self.history, editor.add_history_entry(text)) else {
             return;
         };

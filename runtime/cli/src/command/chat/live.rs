@@ -47,7 +47,7 @@ pub(super) fn agent_commands(learned: &SessionInfo) -> impl Iterator<Item = (Str
 }
 
 impl ChatSession {
-    pub(super) fn help(&mut self) {
+    pub(super) fn show_help(&mut self) {
         let of_agent: Vec<_> = agent_commands(&self.conversation.learned).collect();
         let screen = &mut self.conversation.screen;
         slash_command::HELP
@@ -105,7 +105,7 @@ impl ChatSession {
     }
 
     /// Changes the model or the mode of the live session, and shows the result.
-    pub(super) async fn change(
+    pub(super) async fn change_options(
         &mut self,
         model: Option<String>,
         mode: Option<String>,
@@ -131,7 +131,7 @@ impl ChatSession {
                 for (what, asked, now) in [("model", model, info.model), ("mode", mode, info.mode)]
                 {
                     let Some(asked) = asked else { continue };
-                    self.changed(what, &asked, now.as_deref());
+                    self.show_change(what, &asked, now.as_deref());
                 }
             }
             Err(why) => {
@@ -146,7 +146,7 @@ impl ChatSession {
         Ok(closed.map_or(NextStep::Talk, |end| NextStep::Leave(self.code_of(&end))))
     }
 
-    fn changed(&mut self, what: &str, asked: &str, now: Option<&str>) {
+    fn show_change(&mut self, what: &str, asked: &str, now: Option<&str>) {
         let (mark, style, text) = match now {
             Some(now) if now == asked => ("✓", paint::GOOD, format!("{what} {}", one_line(now))),
             Some(now) => {
@@ -162,7 +162,7 @@ impl ChatSession {
     }
 
     /// Resets the state for a new session.
-    pub(super) fn anew(&mut self, session: &SessionBackend) {
+    pub(super) fn reset_conversation(&mut self, session: &SessionBackend) {
         self.conversation.learned = SessionInfo::default();
         self.conversation.transcript = Some(ExportTranscript::new(&self.name_of(session)));
         self.conversation.screen.forget_usage();

@@ -69,7 +69,7 @@ pub(super) async fn pick(
         "`trunkline sessions --journal {folder}` lists sessions, and `trunkline sessions \
          --journal {folder} list --native` the conversations of an agent"
     );
-    if !LinePrompt::edits() {
+    if !LinePrompt::can_edit() {
         return Err(
             CliError::usage(anyhow!("picking a session needs a terminal")).next(format!(
                 "name a session: --resume ID or --native ID; {list}"

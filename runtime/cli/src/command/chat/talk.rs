@@ -53,7 +53,7 @@ pub(super) enum NextStep {
 impl ChatSession {
     pub(super) fn new(open: &OpenSession, screen: SessionScreen, save: Option<PathBuf>) -> Self {
         let mut conversation = ConversationView::new(screen.with_markdown());
-        if LinePrompt::edits() {
+        if LinePrompt::can_edit() {
             conversation.asker = conversation.asker.keeping_early();
         }
         conversation.save = save;
@@ -79,14 +79,14 @@ impl ChatSession {
                 return Ok(next);
             }
             let next = match session.running() {
-                Some(no) => self.follow(no, session, interrupts).await?,
+                Some(no) => self.follow_turn(no, session, interrupts).await?,
                 None => self.at_prompt(&mut prompt, session, interrupts).await?,
             };
             match next {
                 NextStep::Talk => {}
                 NextStep::Anew => {
                     session.restart(self.start.clone()).await?;
-                    self.anew(session);
+                    self.reset_conversation(session);
                 }
                 NextStep::Leave(code) => return Ok(code),
             }
@@ -148,13 +148,13 @@ impl ChatSession {
                     shown.hide();
                     return self.between_turns(event, session);
                 }
-                touched = shown.touched() => touched.context("failed to read the terminal")?,
+                touched = shown.wait_for_touch() => touched.context("failed to read the terminal")?,
             }
         }
         let line = tokio::select! {
             line = prompt.line() => line?,
             interrupt = wait_for_termination(interrupts) => return Ok(self.leave_by(interrupt)),
-            event = session.next(), if !LinePrompt::edits() => {
+            event = session.next(), if !LinePrompt::can_edit() => {
                 return self.between_turns(event, session);
             }
         };
@@ -197,7 +197,7 @@ impl ChatSession {
     }
 
     /// Shows the agent with details, by default with its command, and notes.
-    pub(super) fn greet(&mut self, session: &SessionBackend, about: &str, notes: &[&str]) {
+    pub(super) fn show_greeting(&mut self, session: &SessionBackend, about: &str, notes: &[&str]) {
         let name = self.name_of(session);
         let command = self.agent.as_ref().filter(|_| about.is_empty());
         let command = command.map_or_else(String::new, command_line);
@@ -225,18 +225,18 @@ impl ChatSession {
         match SlashCommand::parse(text) {
             SlashCommand::Nothing => return Ok(NextStep::Talk),
             SlashCommand::Quit => return Ok(NextStep::Leave(exit::OK)),
-            SlashCommand::Help => self.help(),
+            SlashCommand::Help => self.show_help(),
             SlashCommand::Stop => {
                 screen.remark("no turn is running; Ctrl-C stops a running turn");
             }
-            SlashCommand::File(path) => self.give(session, &path).await,
+            SlashCommand::File(path) => self.attach_file(session, &path).await,
             SlashCommand::Model(None) => self.list_models(),
             SlashCommand::Mode(None) => self.list_modes(),
             SlashCommand::Model(model) => {
-                return self.change(model, None, session, interrupts).await;
+                return self.change_options(model, None, session, interrupts).await;
             }
             SlashCommand::Mode(mode) => {
-                return self.change(None, mode, session, interrupts).await;
+                return self.change_options(None, mode, session, interrupts).await;
             }
             SlashCommand::Usage => {
                 let usage = screen.usage();
@@ -250,7 +250,7 @@ impl ChatSession {
         Ok(NextStep::Talk)
     }
 
-    async fn give(&mut self, session: &mut SessionBackend, path: &Path) {
+    async fn attach_file(&mut self, session: &mut SessionBackend, path: &Path) {
         let screen = &mut self.conversation.screen;
         let size = std::fs::metadata(path).map_or(0, |meta| meta.len());
         match session.deliver_file(&own_path(path)).await {
@@ -303,11 +303,11 @@ impl ChatSession {
         if let Some(transcript) = &mut self.conversation.transcript {
             transcript.add(Speaker::Person, text);
         }
-        self.follow(no, session, interrupts).await
+        self.follow_turn(no, session, interrupts).await
     }
 
     /// Shows a turn until its end.
-    async fn follow(
+    async fn follow_turn(
         &mut self,
         no: TurnNo,
         session: &mut SessionBackend,

@@ -131,7 +131,7 @@ pub(super) async fn run_turns(
 pub(super) async fn close_session(session: Session, mut checker: EventChecker) -> DemoTally {
     session.close().await;
     while let Some(event) = session.next_event().await {
-        checker.see(event);
+        checker.record_event(event);
     }
     checker.check();
     let sent = u64::from(checker.load.turns);
@@ -181,7 +181,7 @@ impl EventChecker {
                 }
             };
             let Some(event) = event else { return false };
-            if self.see(event) == Some(no) {
+            if self.record_event(event) == Some(no) {
                 break;
             }
         }
@@ -196,7 +196,7 @@ impl EventChecker {
     }
 
     /// Records an event. Returns the turn that it ends.
-    fn see(&mut self, event: Event) -> Option<TurnNo> {
+    fn record_event(&mut self, event: Event) -> Option<TurnNo> {
         match event.kind {
             EventKind::Output(output) => self.append_text(&output.content),
             EventKind::Thinking(thinking) => self.append_text(&thinking.content),

@@ -103,7 +103,7 @@ async fn check_agent(
     };
     match spec {
         Some(spec) if here.installed => {
-            here.ask(wrapped, &adapter::run_diagnosis(agent, &spec, within).await)
+            here.read_checks(wrapped, &adapter::run_diagnosis(agent, &spec, within).await)
         }
         _ => here.next = Some(wrapped.install.to_owned()),
     }
@@ -112,7 +112,7 @@ async fn check_agent(
 
 impl InstalledAgent {
     /// Stores the results of the adapter's own checks.
-    fn ask(&mut self, wrapped: &WrappedAgent, checks: &[DoctorCheck]) {
+    fn read_checks(&mut self, wrapped: &WrappedAgent, checks: &[DoctorCheck]) {
         let find = |ends: &[&str], most: Level| {
             let found = checks.iter().find(|check| {
                 let word = check.code.rsplit(['.', ':']).next().unwrap_or_default();

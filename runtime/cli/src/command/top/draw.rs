@@ -265,7 +265,7 @@ impl ScreenPart<'_> {
 
 fn draw_header(state: &TopState, screen: &mut ScreenPart<'_>) {
     screen.set_style(0, TITLE);
-    let (sessions, turns) = state.totals();
+    let (sessions, turns) = state.count_all();
     let agents = state.agents.len() as u64;
     let right = if state.is_connected {
         format!(
@@ -453,7 +453,7 @@ fn draw_sessions(state: &mut TopState, part: &mut ScreenPart<'_>) {
         part.put_cells(line, &SESSION_COLUMNS, &session_cells(row), base);
     }
     if state.rows.is_empty() && part.area.height > 1 {
-        let text = match (state.named(), state.is_connected) {
+        let text = match (state.session_count(), state.is_connected) {
             (_, false) => "the host has ended",
             (0, true) => "no session is open",
             (_, true) => "no session passes the filter",

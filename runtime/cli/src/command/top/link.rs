@@ -45,7 +45,7 @@ impl HostConnection {
     }
 
     /// Requests the health of agents and sessions.
-    pub(super) fn ask(&mut self) {
+    pub(super) fn request_health(&mut self) {
         let client = self.client.clone();
         self.calls.spawn(async move {
             let list = client.health(MAX_SESSIONS).await?;
@@ -81,7 +81,7 @@ impl HostConnection {
     ///
     /// # Cancel safety
     /// Cancelling loses no answer.
-    pub(super) async fn report(&mut self) -> Option<HostReport> {
+    pub(super) async fn next_report(&mut self) -> Option<HostReport> {
         tokio::select! {
             biased;
             Some(called) = self.calls.join_next() => called.ok()?.ok(),

@@ -110,7 +110,7 @@ impl SessionOrder {
 }
 
 impl SessionRow {
-    fn passes(&self, filter: &str) -> bool {
+    fn matches_filter(&self, filter: &str) -> bool {
         let has = |text: &str| text.to_lowercase().contains(filter);
         let state = self
             .session
@@ -124,7 +124,7 @@ impl SessionRow {
     }
 
     /// Returns true if a turn is running.
-    pub(super) fn runs(&self) -> bool {
+    pub(super) fn has_turn(&self) -> bool {
         matches!(
             self.session.state,
             Some(SessionActivity::Running | SessionActivity::Stopping)
@@ -167,7 +167,7 @@ impl TopState {
         };
         self.all = sessions.into_iter().map(row).collect();
         self.is_connected = true;
-        self.arrange();
+        self.sort_and_filter();
     }
 
     /// Stores the titles of sessions.
@@ -176,7 +176,7 @@ impl TopState {
         for row in &mut self.all {
             row.title = self.titles.get(&row.session.id).cloned();
         }
-        self.arrange();
+        self.sort_and_filter();
     }
 
     /// Returns true if the title of a session is unknown.
@@ -190,7 +190,7 @@ impl TopState {
     }
 
     /// Returns the number of sessions and of running turns.
-    pub(super) fn totals(&self) -> (u64, u64) {
+    pub(super) fn count_all(&self) -> (u64, u64) {
         let of = |count: fn(&trunkline_protocol::HealthEntry) -> Option<u64>| {
             self.agents
                 .iter()
@@ -201,18 +201,18 @@ impl TopState {
     }
 
     /// Returns the number of sessions in the host's report.
-    pub(super) fn named(&self) -> usize {
+    pub(super) fn session_count(&self) -> usize {
         self.all.len()
     }
 
     /// Filters and sorts the sessions. Keeps the selection, or selects the session at its place.
-    fn arrange(&mut self) {
+    fn sort_and_filter(&mut self) {
         let place = self.selected_row();
         let filter = self.filter.to_lowercase();
         self.rows = self
             .all
             .iter()
-            .filter(|row| row.passes(&filter))
+            .filter(|row| row.matches_filter(&filter))
             .cloned()
             .collect();
         self.rows.sort_by_cached_key(|row| {
@@ -228,7 +228,7 @@ impl TopState {
             let agent = (self.sort == SessionOrder::Agent).then(|| session.agent_id.clone());
             let age = session.age_ms.filter(|_| is_turn);
             (
-                is_turn && !row.runs(),
+                is_turn && !row.has_turn(),
                 Reverse(figure),
                 age,
                 agent,
@@ -287,7 +287,7 @@ impl TopState {
                 }
             }
         }
-        self.arrange();
+        self.sort_and_filter();
         None
     }
 
@@ -312,7 +312,7 @@ impl TopState {
             }
             TerminalKey::Char('x') => {
                 let row = self.rows.get(place?)?;
-                if row.runs() {
+                if row.has_turn() {
                     self.mode = ScreenMode::Confirm(row.session.id.clone());
                 } else {
                     self.note = Some("this session has no running turn".to_owned());
@@ -320,7 +320,7 @@ impl TopState {
             }
             _ => {}
         }
-        self.arrange();
+        self.sort_and_filter();
         None
     }
 }
@@ -412,7 +412,7 @@ pub(super) mod tests {
     fn the_worst_agent_and_the_longest_turn_come_first() {
         let mut state = state();
         assert_eq!(state.agents[0].id, "b");
-        assert_eq!(state.totals(), (6, 4));
+        assert_eq!(state.count_all(), (6, 4));
         assert_eq!(ids(&state), ["long", "short", "idle"]);
         let orders: Vec<_> = (0..6)
             .map(|_| {

@@ -60,7 +60,7 @@ impl TranscriptReader {
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub(super) fn more(&mut self) -> anyhow::Result<String> {
+    pub(super) fn read_more(&mut self) -> anyhow::Result<String> {
         let mut text = Vec::new();
         if self.reader.is_none() {
             let archive = Archive::open(&self.folder)?;
