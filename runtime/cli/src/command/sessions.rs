@@ -38,9 +38,10 @@ const READ_BYTES: usize = 1024 * 1024;
 
 /// Lists, reads, continues, changes, checks and removes the sessions of a journal
 ///
-/// A journal is the folder of `trunkline up`, of `trunkline serve --journal FOLDER`, or of `run` and `chat` with
-/// --journal. If a process serves it, that process runs the sessions. Otherwise `attach` and `send` serve it
-/// themselves, with the agents of the configuration. The start of an id is enough if no other session has it.
+/// A journal is the folder of `trunkline up`, of `trunkline serve --journal FOLDER`, or of `run` and
+/// `chat` with --journal. If a process serves it, that process runs the sessions. Otherwise
+/// `attach` and `send` serve it themselves, with the agents of the configuration. The start of an
+/// id is enough if no other session has it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

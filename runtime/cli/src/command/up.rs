@@ -174,7 +174,8 @@ impl UpArgs {
             None => journal::open(host.clone(), &folder.journal(), chosen.journal).await?,
         };
         let sessions = opened.map_err(|error| {
-            match folder.running().ok().filter(|_| matches!(error, trunkline_journal::OpenError::InUse { .. })) {
+            let is_in_use = matches!(error, trunkline_journal::OpenError::InUse { .. });
+            match folder.running().ok().filter(|_| is_in_use) {
                 Some(up) => CliError::usage(anyhow!("the daemon is already running: {} (process {})", up.http, up.pid)),
                 None => CliError::usage(error),
             }
