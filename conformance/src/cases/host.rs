@@ -57,7 +57,7 @@ pub(super) fn demand_core(t: &Trial, expected: &str) -> Outcome {
 
 /// Demands that the host has started no id twice in one process of the adapter below; how many it
 /// has started.
-fn demand_fresh_ids(t: &Trial, wanted: &str) -> Outcome<usize> {
+pub(super) fn demand_fresh_ids(t: &Trial, wanted: &str) -> Outcome<usize> {
     let mut ids = HashSet::new();
     for below in t
         .written()

@@ -275,15 +275,6 @@ impl Trial {
     /// # Errors
     ///
     /// The failure.
-    pub(crate) fn expect_told(&self, from: usize, lower: &Lower, kind: &str) -> Outcome<Seen> {
-        self.expect_told_within(from, lower, kind, self.bounds.deadline)
-    }
-
-    /// The same with a time of its own.
-    ///
-    /// # Errors
-    ///
-    /// The failure.
     pub(crate) fn expect_told_within(
         &self,
         from: usize,

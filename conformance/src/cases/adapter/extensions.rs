@@ -1,135 +1,32 @@
 //! A-EXT: the extensions ([ext.2] to [ext.7], [turn.9], [turn.10], [flow.1] to [flow.3] and what
 //! goes with them).
 
-use std::{cell::Cell, collections::BTreeMap};
+use std::{cell::Cell, collections::BTreeMap, sync::Arc};
 
 use super::{back_pressure, turns::TICK};
-use crate::{cases::prelude::*, model};
+use crate::{cases::prelude::*, history::History, model, process::Process};
 
 pub(in crate::cases) mod declared;
-mod program;
 mod resumed;
 
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("A-EXT-02", subset),
     ("A-EXT-04", id_on_all),
-    ("A-EXT-20", update),
-    ("A-EXT-29", version),
-    ("A-EXT-33", bounded),
+    ("A-EXT-20", answer_updates),
+    ("A-EXT-33", bound_memory_while_paused),
     ("A-EXT-34", stop_while_paused),
-    ("A-EXT-35", each),
-    ("A-EXT-36", program::describes_itself),
-    ("A-EXT-37", program::diagnoses_itself),
-    ("A-EXT-38", program::wrong_configuration),
-    ("A-EXT-41", categories),
-    ("A-EXT-43", program::files_in_their_folder),
+    ("A-EXT-38", wrong_configuration),
+    ("A-EXT-41", name_known_categories),
+    ("A-EXT-43", files_in_their_folder),
     ("A-EXT-44", update_lasts),
-    ("A-EXT-45", resumed::remembers),
-    ("A-EXT-46", resumed::attaches),
-    ("A-EXT-47", resumed::listed),
-    ("A-EXT-48", declared::options),
+    ("A-EXT-45", resumed::keep_conversation),
+    ("A-EXT-46", resumed::attach_when_declared),
+    ("A-EXT-47", resumed::list_resumable_sessions),
+    ("A-EXT-48", declared::apply_options),
     ("A-EXT-49", declared::most_sessions),
-    ("A-EXT-50", declared::turn_completion),
-    ("A-EXT-51", declared::steers),
+    ("A-EXT-51", declared::take_steers),
     ("A-EXT-52", resumed::names_over_turns),
 ];
-
-/// An input whose turn is named where `turns` was offered.
-fn input(t: &mut Trial, s: &Session, offer: &[&str], turn: &str) -> Outcome<usize> {
-    let quick = t.quick();
-    if offer.contains(&"turns") {
-        t.input_as(s, turn, &quick)
-    } else {
-        t.input(s, quick)
-    }
-}
-
-fn listed(ready: &Seen) -> Vec<String> {
-    let names = ready.list("extensions");
-    names
-        .iter()
-        .map(|name| {
-            name.as_str()
-                .map_or_else(|| name.to_string(), str::to_owned)
-        })
-        .collect()
-}
-
-fn subset(t: &mut Trial) -> Outcome {
-    let one = t.extensions().first().copied().unwrap_or("turns");
-    for offer in [&[one][..], &["zz-later", one], &["zz-later"], &[]] {
-        let s = t.open_offering(offer, &json!({}))?;
-        let from = input(t, &s, offer, "t-1")?;
-        t.end_of(&s, from)?;
-        for ready in t
-            .of(&s)
-            .iter()
-            .filter(|seen| seen.kind() == "session.ready")
-        {
-            let extra: Vec<String> = listed(ready)
-                .into_iter()
-                .filter(|name| !offer.contains(&name.as_str()))
-                .collect();
-            t.demand(
-                extra.is_empty(),
-                format!("a subset of {offer:?}"),
-                extra.join(", "),
-            )
-            .hint("list what both sides know: the offer, less what the adapter does not use")?;
-        }
-    }
-    Ok(())
-}
-
-fn version(t: &mut Trial) -> Outcome {
-    for protocol in [99, 0] {
-        let all = t.extensions();
-        let from = t.history.len();
-        if all.is_empty() {
-            // An adapter that ignores offers ignores versions too.
-            let s = t.open_offering(&["turns"], &json!({"protocol":protocol}))?;
-            t.quick_turn(&s)?;
-            continue;
-        }
-        let s = t.open_offering(&all, &json!({"protocol":protocol}))?;
-        let ready = t.expect(from, &s, "session.ready");
-        if protocol == 0 {
-            // A refusal without `control` is no more than an output; what is written is judged by
-            // the oracles.
-            continue;
-        }
-        let ready = ready.hint(
-            "answer a `session.start` of protocol 99 by a `session.ready` with your own version, as any other start",
-        )?;
-        let answered = ready.get("protocol").cloned().unwrap_or(json!(1));
-        t.demand(
-            answered == 1,
-            "`session.ready` with `protocol` 1, the lower of 1 and 99",
-            format!("`session.ready` with `protocol` {answered}"),
-        )
-        .hint("answer the lower of the host's version and your own")?;
-        t.pass_time(t.quiet());
-        let closed = t
-            .of(&s)
-            .into_iter()
-            .find(|seen| seen.kind() == "session.closed");
-        match closed {
-            Some(closed) => {
-                t.demand_member(&closed, "reason", "protocol").hint(
-                    "end a session whose version you cannot serve for reason `protocol`, or serve it",
-                )?;
-            }
-            None => {
-                let from = input(t, &s, &all, "t-1")?;
-                t.end_of(&s, from).hint(
-                    "serve a session that you have answered, or end it for reason `protocol`",
-                )?;
-            }
-        }
-    }
-    t.settle()
-}
 
 fn id_on_all(t: &mut Trial) -> Outcome {
     let all = t.extensions();
@@ -260,7 +157,7 @@ fn silent(t: &Trial, s: &Session, from: usize, while_what: &str) -> Outcome {
         .hint("hold back every message of a paused session, its `turn.complete` and requests too")
 }
 
-fn bounded(t: &mut Trial) -> Outcome {
+fn bound_memory_while_paused(t: &mut Trial) -> Outcome {
     let (s, from) = paused(t)?;
     t.fence()?;
     t.probe(&s, &json!([["burst", 2_000, 200_000]]))?;
@@ -314,7 +211,7 @@ fn ticks_while_paused(t: &mut Trial, stop: Duration) -> Outcome<Ticks> {
     Ok(Ticks { came, most })
 }
 
-fn update(t: &mut Trial) -> Outcome {
+fn answer_updates(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["options"])?;
     // What the adapter learns of its agent at the start has come by then.
     t.quick_turn(&s)?;
@@ -435,7 +332,7 @@ fn known(t: &Trial, category: Option<Value>, of: &str) -> Outcome {
         .hint("what has no name there is `other`; the agent's own word goes into `code`")
 }
 
-fn categories(t: &mut Trial) -> Outcome {
+fn name_known_categories(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["turns"])?;
     let from = match (t.has_probe(&["fail"]), t.subject.recipes.error.clone()) {
         (true, _) => t.probe_as(&s, "t-1", &json!([["fail", "asked to fail"]]))?,
@@ -463,77 +360,140 @@ fn categories(t: &mut Trial) -> Outcome {
     t.settle()
 }
 
-/// Every rich form that the probe can be made to send without an answer.
-fn rich_forms(t: &Trial) -> Value {
-    let event = |message: Value| json!(["event", message]);
-    let all = [
-        json!(["say", "an answer"]),
-        json!(["say", "a remark", "system"]),
-        event(json!({"type":"thinking","content":"well"})),
-        event(json!({"type":"message","role":"assistant","content":"a whole message"})),
-        event(json!({"type":"tool.start","tool_call_id":"c-1","tool":"Edit"})),
-        event(json!({"type":"tool.update","tool_call_id":"c-1","content":"half"})),
-        event(json!({"type":"tool.end","tool_call_id":"c-1","content":"done"})),
-        event(json!({"type":"plan","entries":[{"content":"read","status":"pending"}]})),
-        event(json!({"type":"progress","message":"on its way"})),
-        event(json!({"type":"log","stream":"stderr","content":"a warning"})),
-        event(
-            json!({"type":"error","category":"overloaded","message":"trying again","fatal":false}),
-        ),
-        event(json!({"type":"custom","name":"conformance.note","data":{"a":1}})),
-        event(json!({"type":"usage","input_tokens":3,"output_tokens":4,"scope":"turn"})),
-        event(json!({"type":"context.usage","used_tokens":1,"total_tokens":9})),
-        event(json!({"type":"compaction","trigger":"auto","pre_tokens":8})),
-        event(json!({"type":"rate_limit","window":"hour","status":"allowed"})),
-        event(json!({"type":"working"})),
-        json!(["info", {"model":"model-1","native_session_id":"native-1","input_modes":["queue"]}]),
-        json!(["file", "rich.txt", "text/plain", 8]),
-        json!(["complete", {
-            "status":"completed","summary":"all of it","num_turns":1,"usage":{"input_tokens":3},
-            "native_session_id":"native-1","session_params":{"a":1}
-        }]),
-    ];
-    all.into_iter()
-        .filter(|step| step[0].as_str().is_some_and(|op| t.has_probe(&[op])))
-        .collect()
+// The program without a session, its configuration, and the place of its files.
+
+/// The most lines of an answer that are kept.
+const LINES: usize = 100_000;
+
+/// Starts the program with a flag and an empty stdin, beside the trial's own process and history.
+/// Returns what it wrote to stdout, if it is one JSON object.
+pub(in crate::cases) fn printed(t: &Trial, flag: &str) -> Outcome<Option<Value>> {
+    let mut launch = t.launch();
+    launch.command.push(flag.to_owned());
+    let history = History::begin();
+    let process = Process::start(&launch, &history).map_err(|error| {
+        Stop::Harness(format!(
+            "`{}` does not start: {error}",
+            launch.command.join(" ")
+        ))
+    })?;
+    process.close_stdin();
+    let within = t.bounds.start + t.bounds.secs(10.0);
+    if process.wait_exit(within).is_some() {
+        let ended = |_, record: &crate::history::Record| {
+            matches!(record.event, Event::StdoutEnded).then_some(())
+        };
+        history.wait(0, Duration::from_secs(1), ended);
+    }
+    process.kill();
+    Ok(serde_json::from_slice(&stdout_of(&history))
+        .ok()
+        .filter(Value::is_object))
 }
 
-fn each(t: &mut Trial) -> Outcome {
-    let forms = rich_forms(t);
-    let probing = forms.as_array().is_some_and(|forms| !forms.is_empty());
-    for name in t.extensions() {
-        let s = t.agree_on(&[name])?;
-        let from = input(t, &s, &[name], "t-1")?;
-        t.end_of(&s, from)?;
-        if !probing {
-            continue;
+fn stdout_of(history: &Arc<History>) -> Vec<u8> {
+    let (mut all, mut lines) = (Vec::new(), 0);
+    history.scan(0, |_, record| {
+        if let Event::Adapter { bytes, .. } = &record.event {
+            all.extend_from_slice(bytes);
+            all.push(b'\n');
+            lines += 1;
         }
-        let from = match name {
-            "turns" => t.probe_as(&s, "t-2", &forms)?,
-            _ => t.probe(&s, &forms)?,
-        };
-        let turn = t.end_of(&s, from)?;
-        Trial::supported(&turn.messages)?;
-        if t.has_probe(&["say"]) {
-            let text = turn.text();
-            let has = text.contains("an answer");
-            t.demand(
-                has,
-                format!("the answer as `output`, with `{name}` alone"),
-                format!("{text:?}"),
-            )?;
+        (lines >= LINES).then_some(())
+    });
+    all
+}
+
+/// A configuration that is wrong for everybody: no JSON at all.
+const WRONG: &str = "{\"conformance\": ";
+
+fn wrong_configuration(t: &mut Trial) -> Outcome {
+    let file = t.path("config.json");
+    std::fs::write(&file, WRONG)?;
+    let mut launch = t.launch();
+    launch
+        .env
+        .push(("ADAPTER_CONFIG".to_owned(), file.display().to_string()));
+    t.start_with(&launch)?;
+    let s = t.open()?;
+    let from = t.quick_input(&s)?;
+    let ended = |seen: &Seen| seen.is_of(&s, "turn.complete");
+    let until = std::time::Instant::now() + t.bounds.start + t.bounds.deadline;
+    let exit = loop {
+        if t.wait(from, Duration::from_millis(100), ended).is_some() {
+            t.note("it serves with a configuration that is not JSON: it reads none, or does not check it");
+            return Ok(());
         }
-        if t.has_probe(&["event"]) && name != "events" {
-            let told = turn.on_channel("system");
-            let has = told.contains("trying again");
-            t.demand(
-                has,
-                format!("an error as `output` on `system`, with `{name}` alone"),
-                format!("{told:?}"),
-            )
-            .hint("fold down what was not agreed on, message by message")?;
+        if let Some(exit) = t.with_process(Process::exit)? {
+            break exit;
+        }
+        if std::time::Instant::now() > until {
+            return t.exit_within(t.bounds.secs(1.0)).map(|_| ());
+        }
+    };
+    t.expect_gone();
+    let told = match (exit.code, exit.signal) {
+        (Some(code), _) => format!("status {code}"),
+        (None, signal) => format!("signal {signal:?}"),
+    };
+    t.demand(
+        exit.code == Some(2),
+        "status 2 for a wrong configuration",
+        told,
+    )?;
+    let stderr = t.history.wait(0, Duration::from_secs(1), |_, record| {
+        matches!(record.event, Event::Stderr(_)).then_some(())
+    });
+    t.demand(
+        stderr.is_some(),
+        "a word on stderr about what is wrong",
+        "nothing",
+    )
+}
+
+fn files_in_their_folder(t: &mut Trial) -> Outcome {
+    let within = |seen: &Seen, folder: &std::path::Path| {
+        let real = |path: &std::path::Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        real(std::path::Path::new(seen.text("file_path"))).starts_with(real(folder))
+    };
+    let private = t.path("tmp");
+    let s = t.open()?;
+    let file = t.file_sent(&s, "plain.txt", "text/plain", 8)?;
+    let got = file.text("file_path").to_owned();
+    t.should(
+        within(&file, &private),
+        format!("a file in TMPDIR, {}", private.display()),
+        got,
+    );
+    if t.extensions().contains(&"options") {
+        let exchange = t.path("exchange");
+        std::fs::create_dir(&exchange)?;
+        let (s, _) = t.agree(&["options"], &json!({"exchange_dir":exchange}))?;
+        let file = t.file_sent(&s, "exchanged.txt", "text/plain", 8)?;
+        let got = file.text("file_path").to_owned();
+        if within(&file, &exchange) {
+            let applied = t
+                .of(&s)
+                .into_iter()
+                .filter_map(|seen| seen.get("options_applied").cloned());
+            let listed = applied.into_iter().any(|names| {
+                names
+                    .as_array()
+                    .is_some_and(|names| names.iter().any(|name| name == "exchange_dir"))
+            });
+            if !listed {
+                let expected = "`exchange_dir`, which is honoured, in `options_applied`";
+                t.found(
+                    "ext.7",
+                    Level::Must,
+                    expected,
+                    format!("a file at {got}, and it is not listed"),
+                );
+            }
+        } else {
+            let expected = format!("a file in {} or in TMPDIR", exchange.display());
+            t.should(within(&file, &private), expected, got);
         }
     }
-    // That nothing of the others was written is judged by O-SHAPE.
     t.settle()
 }

@@ -13,7 +13,6 @@ use crate::cases::prelude::*;
 const SENT: usize = 2_000_000;
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("A-FIL-02", file_is_read),
     ("A-FIL-03", files_that_cannot_be_opened),
     ("A-FIL-04", names_are_labels),
     ("A-FIL-05", sent_file_is_complete),
@@ -40,18 +39,6 @@ fn demand_file(t: &Trial, report: &Value, bytes: usize, sha256: &str) -> Outcome
         last,
     )
     .hint("open the file at `file_path`; `file_name` is a label only")
-}
-
-fn file_is_read(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let path = t.path("contents.bin");
-    let contents: Vec<u8> = (0..10_000)
-        .map(|_| t.rng.next_u64().to_le_bytes()[0])
-        .collect();
-    fs::write(&path, &contents)?;
-    announce(t, &s, "a label.bin", &path)?;
-    let report = t.report(&s)?;
-    demand_file(t, &report, contents.len(), &wire::sha256(&contents))
 }
 
 fn files_that_cannot_be_opened(t: &mut Trial) -> Outcome {

@@ -43,12 +43,11 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-FRM-16", up_to_a_mebibyte),
     ("A-FRM-17", sixteen_mebibytes),
     ("A-FRM-18", over_the_limit),
-    ("A-FRM-19", escapes),
+    ("A-FRM-19", read_escapes),
     ("A-FRM-22", never_mixed),
-    ("A-FRM-23", half_a_line),
     ("A-FRM-24", within_the_hosts_limit),
     ("A-FRM-25", far_over_the_limit),
-    ("A-MSG-08", channels),
+    ("A-MSG-08", note_channels),
 ];
 
 const WHOLE_LINES: &str =
@@ -292,15 +291,7 @@ fn invalid_utf8(t: &mut Trial) -> Outcome {
     t.demand_no_strangers()
 }
 
-fn half_a_line(t: &mut Trial) -> Outcome {
-    t.raw(*b"{\"type\":\"session.start\",\"sess")?;
-    t.close_stdin()?;
-    let exit = t.exit_within(t.bounds.start + t.bounds.secs(5.0))?;
-    let got = t.exit_text().unwrap_or_default();
-    t.demand(exit.code == Some(0), "the process ends with status 0", got)
-}
-
-fn escapes(t: &mut Trial) -> Outcome {
+fn read_escapes(t: &mut Trial) -> Outcome {
     let controls: String = (0..=0x20).map(|code: u8| char::from(code)).collect();
     let text =
         format!("a\0b {controls}\u{7f} \" \\ / \u{e9} \u{20ac} \u{1f600} \u{10ffff} \u{ffff} z");
@@ -700,7 +691,7 @@ fn foreign_letter(text: &str, own: &str) -> Option<char> {
     letters.find(|letter| matches!(letter, 'a'..='h') && !own.contains(*letter))
 }
 
-fn channels(t: &mut Trial) -> Outcome {
+fn note_channels(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let turn = t.quick_turn(&s)?;
     let names: BTreeSet<String> = turn

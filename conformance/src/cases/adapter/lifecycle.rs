@@ -2,21 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use rustix::process::Signal;
-
 use crate::{
     cases::prelude::*,
     process::{Inherited, Launch, StderrMode, usage_of},
 };
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("A-LIF-01", eof_at_once),
-    ("A-LIF-02", eof_when_idle),
-    ("A-LIF-03", eof_in_a_turn),
-    ("A-LIF-04", sigterm),
     ("A-LIF-05", broken_stdout),
-    ("A-LIF-06", input_at_once),
-    ("A-LIF-07", nothing_left),
     ("A-LIF-08", bare_environment),
     ("A-LIF-09", locale_c),
     ("A-LIF-10", closed_stderr),
@@ -24,51 +16,9 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-SEC-01", script_is_text),
 ];
 
-const READS_EOF: &str = "at the end of stdin stop the running turns and exit; threads and timers must not hold the process";
-
 /// Returns the stated time plus the time of a start that may not have ended.
 fn bound(t: &Trial) -> Duration {
     t.bounds.secs(5.0) + t.bounds.start
-}
-
-fn eof_at_once(t: &mut Trial) -> Outcome {
-    t.start()?;
-    t.close_stdin()?;
-    t.exit_within(bound(t)).hint(READS_EOF)?;
-    Ok(())
-}
-
-fn eof_when_idle(t: &mut Trial) -> Outcome {
-    let [s, _] = t.open_each()?;
-    t.quick_turn(&s)?;
-    t.close_stdin()?;
-    let exit = t.exit_within(bound(t)).hint(READS_EOF)?;
-    let got = t.exit_text().unwrap_or_default();
-    t.should(exit.code == Some(0), "status 0 after the end of stdin", got);
-    Ok(())
-}
-
-fn eof_in_a_turn(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.busy(&s)?;
-    t.close_stdin()?;
-    t.exit_within(bound(t) + t.bounds.stop).hint(READS_EOF)?;
-    Ok(())
-}
-
-fn sigterm(t: &mut Trial) -> Outcome {
-    t.start()?;
-    // It has had the time to set itself up, by the calibration.
-    t.pass_time(t.bounds.start + Duration::from_millis(300));
-    t.with_process(|process| process.signal(Signal::TERM))?;
-    let exit = t.exit_within(bound(t))?;
-    let got = t.exit_text().unwrap_or_default();
-    t.should(
-        exit.code == Some(0),
-        "status 0 after SIGTERM, as after the end of stdin",
-        got,
-    );
-    Ok(())
 }
 
 fn broken_stdout(t: &mut Trial) -> Outcome {
@@ -104,42 +54,6 @@ fn broken_stdout(t: &mut Trial) -> Outcome {
         format!("it is still running, after {spent:.1?} of processor time"),
     )
     .hint("a write that fails with EPIPE, or SIGPIPE, means that the host has gone: exit")
-}
-
-fn input_at_once(t: &mut Trial) -> Outcome {
-    let ids = [t.fresh("s"), t.fresh("s")];
-    let quick = t.quick();
-    let mut lines = Vec::new();
-    for id in &ids {
-        lines.extend(wire::line_of(
-            &json!({"type":"session.start","session_id":id}),
-        ));
-        lines.extend(wire::line_of(
-            &json!({"type":"user.input","session_id":id,"content":quick}),
-        ));
-    }
-    t.start()?;
-    let from = t.raw_valid(lines)?;
-    for id in ids {
-        let s = Session::named(id);
-        t.end_within(&s, from, t.bounds.deadline + t.bounds.start)
-            .hint("stdin must not be flushed or reopened at start; what stands there is served")?;
-    }
-    Ok(())
-}
-
-fn nothing_left(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.quick_turn(&s)?;
-    t.close_stdin()?;
-    t.exit_within(bound(t)).under("process.1")?;
-    t.pass_time(Duration::from_secs(1));
-    let left = t.left_behind();
-    t.demand(
-        left.is_empty(),
-        "nothing that it started outlives it",
-        left.join(", "),
-    )
 }
 
 fn bare_environment(t: &mut Trial) -> Outcome {

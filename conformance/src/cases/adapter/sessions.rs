@@ -5,14 +5,14 @@ use crate::{cases::prelude::*, process::Usage};
 
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("A-SES-02", tokens),
-    ("A-SES-04", numbers),
+    ("A-SES-02", keep_tokens_apart),
+    ("A-SES-04", keep_numbers_in_order),
     ("A-SES-10", one_of_two),
     ("A-SES-11", the_last),
-    ("A-SES-13", cycles),
+    ("A-SES-13", level_off_after_cycles),
 ];
 
-fn tokens(t: &mut Trial) -> Outcome {
+fn keep_tokens_apart(t: &mut Trial) -> Outcome {
     let mut sessions = Vec::new();
     for _ in 0..4 {
         sessions.push((t.open()?, t.token()));
@@ -66,7 +66,7 @@ pub(in crate::cases) fn value_of(t: &mut Trial, session: &Session, key: &str) ->
     }
 }
 
-fn numbers(t: &mut Trial) -> Outcome {
+fn keep_numbers_in_order(t: &mut Trial) -> Outcome {
     let mut running = Vec::new();
     for _ in 0..4 {
         let s = t.open()?;
@@ -100,7 +100,7 @@ const CYCLES: usize = 2_000;
 /// The longest that they are opened and closed for; a program that starts something for each needs its time.
 const CYCLING: Duration = Duration::from_secs(15);
 
-fn cycles(t: &mut Trial) -> Outcome {
+fn level_off_after_cycles(t: &mut Trial) -> Outcome {
     cycle(t, CYCLES / 4, CYCLING / 4)?;
     let before = t.usage()?;
     let done = cycle(t, CYCLES, CYCLING)?;

@@ -9,7 +9,6 @@ pub(super) const TICK: &str = "tick";
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-TRN-03", nothing_after_the_end),
-    ("A-TRN-07", two_back_to_back),
     ("A-TRN-08", queued_in_order),
     ("A-STP-01", stop_ends_the_turn),
     ("A-STP-07", stop_races_completion),
@@ -40,18 +39,6 @@ fn nothing_after_the_end(t: &mut Trial) -> Outcome {
         ));
     }
     t.demand(late == 0, "no output of a turn after its end", late)
-}
-
-fn two_back_to_back(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let line = |t: &Trial| {
-        crate::wire::line_of(&json!({"type":"user.input","session_id":s.id(),"content":t.quick()}))
-    };
-    let both = [line(t), line(t)].concat();
-    let from = t.raw_valid(both)?;
-    t.end_of(&s, from)?;
-    t.end_of(&s, from)?;
-    t.demand_ends(&s, 2)
 }
 
 fn queued_in_order(t: &mut Trial) -> Outcome {

@@ -5,6 +5,8 @@ use std::{
     fmt::Display,
 };
 
+use rustix::process::Signal;
+
 use self::Perform::{Act, Find};
 use super::{Operand, Step, read_steps};
 use crate::cases::{
@@ -13,8 +15,8 @@ use crate::cases::{
         permission as asking, sessions, turns,
     },
     host::{
-        demand_core, demand_unheard, extensions as host_extensions, full_hub, journal, lifecycle,
-        permission, relay,
+        demand_core, demand_fresh_ids, demand_unheard, extensions as host_extensions, full_hub,
+        journal, lifecycle, permission, relay, sessions as host_sessions,
     },
     prelude::*,
 };
@@ -56,7 +58,7 @@ impl Bound {
     /// Returns the value at a path within it, or null.
     fn value(&self, path: &[&str]) -> Option<Value> {
         let (message, rest) = self.message(path);
-        let (mut value, rest) = match (self, path) {
+        let (value, rest) = match (self, path) {
             (Self::Turn(turn), ["text"]) => (turn.text().into(), &[][..]),
             (Self::Turn(turn), ["output"]) => {
                 let outputs = turn.of_kind("output").map(|seen| seen.text("content"));
@@ -65,15 +67,12 @@ impl Bound {
             (Self::Turn(turn), [channel @ ("system" | "question")]) => {
                 (turn.on_channel(channel).into(), &[][..])
             }
-            (Self::Messages(messages), ["all"]) => {
+            (Self::Messages(messages), ["all", ..]) => {
                 let all = messages.iter().map(|seen| seen.message().clone());
-                (all.collect(), &[][..])
-            }
-            (Self::Messages(messages), ["all", member]) => {
-                let all = messages.iter().map(|seen| seen.value(member));
-                (all.collect(), &[][..])
+                (all.collect(), path)
             }
             (Self::Action(action), ["done"]) => (action.done().into(), &[][..]),
+            (Self::Action(action), ["members"]) => (action.members(), &[][..]),
             (Self::Turn(_) | Self::Messages(_), _) => {
                 let message = message.map(|seen| seen.message().clone().into());
                 (message.unwrap_or_default(), rest)
@@ -84,16 +83,24 @@ impl Bound {
             (Self::Data(value), _) => (value.clone(), rest),
             (Self::Hub(_), _) => return None,
         };
-        for part in rest {
-            let place = part.parse::<usize>().ok();
-            let inner = place.and_then(|place| value.get(place));
-            value = inner
-                .or_else(|| value.get(part))
-                .cloned()
-                .unwrap_or_default();
-        }
-        Some(value)
+        Some(follow_path(&value, rest))
     }
+}
+
+/// Returns the value at a path within another, or null; `all` follows the rest in each element of a list.
+fn follow_path(value: &Value, path: &[&str]) -> Value {
+    let Some((part, rest)) = path.split_first() else {
+        return value.clone();
+    };
+    let inner = match (value, *part) {
+        (Value::Array(all), "all") => {
+            return all.iter().map(|one| follow_path(one, rest)).collect();
+        }
+        (Value::Array(all), "last") => all.last(),
+        (Value::Array(all), place) => place.parse().ok().and_then(|place: usize| all.get(place)),
+        (value, name) => value.get(name),
+    };
+    inner.map_or(Value::Null, |inner| follow_path(inner, rest))
 }
 
 /// A dialogue while it is played.
@@ -119,12 +126,16 @@ pub(crate) fn play(t: &mut Trial) -> Outcome {
     let quick = Bound::Data(t.quick().into());
     let folder = Bound::Data(json!(t.folder()));
     let extensions = Bound::Data(json!(t.extensions()));
+    let cwd = Bound::Data(json!(t.subject.cwd));
+    let max_line = Bound::Data(t.subject.limits.max_line.into());
     let mut player = Player {
         t,
         names: HashMap::from([
             ("quick", quick),
             ("folder", folder),
             ("extensions", extensions),
+            ("cwd", cwd),
+            ("max_line", max_line),
         ]),
         inputs: HashMap::new(),
         last: HashMap::new(),
@@ -379,6 +390,19 @@ impl Player<'_> {
         Some(match (property, &value) {
             ("count", Value::Array(values)) => values.len().into(),
             ("count", Value::String(text)) => text.len().into(),
+            ("text", Value::Array(values)) => {
+                let texts = values.iter().filter_map(Value::as_str);
+                texts.collect::<String>().into()
+            }
+            ("distinct", Value::Array(values)) => {
+                let distinct: HashSet<String> = values.iter().map(Value::to_string).collect();
+                distinct.len().into()
+            }
+            ("sorted", Value::Array(values)) => {
+                let mut texts: Vec<String> = values.iter().map(Value::to_string).collect();
+                texts.sort();
+                texts.join(" ").into()
+            }
             _ => value,
         })
     }
@@ -564,8 +588,11 @@ impl Player<'_> {
             let holds = least.parse().is_ok_and(|least: usize| least <= count)
                 && most.parse().map_or(true, |most: usize| count <= most);
             let expected = self.failure_text_or(step, 0, format!("{wanted} `{kind}`{what}"));
-            self.t
-                .demand(holds, expected, self.failure_text_or(step, 1, count))?;
+            let got = self.failure_text_or(step, 1, count);
+            if !holds && step.find_option("within").is_some() {
+                return self.t.late(expected, got);
+            }
+            self.t.demand(holds, expected, got)?;
         }
         Ok(found)
     }
@@ -587,19 +614,30 @@ impl Player<'_> {
         self.select_messages(step, place + 1, found, "")
     }
 
-    /// Finds messages that reached the adapter: in a session, or in all (`any`).
-    fn find_reached(&mut self, step: &Step) -> Outcome<Bound> {
+    /// Finds messages that reached the adapter, or that it wrote: in a session, or in all (`any`).
+    /// With `within`, waits for the demanded count.
+    fn find_below(&mut self, step: &Step, by: Side) -> Outcome<Bound> {
         let place = usize::from(step.wanted_count().is_some());
-        let found = if step.read_word(place)? == "any" {
-            self.t
-                .written()
-                .into_iter()
-                .map(|below| below.seen)
-                .collect()
-        } else {
-            self.t.written_to(&self.find_lower(step, place)?)
+        let lower = match step.read_word(place)? {
+            "any" => None,
+            _ => Some(self.find_lower(step, place)?),
         };
-        self.select_messages(step, place + 1, found, " at the adapter")
+        let limit = step.find_option("within").map(|_| self.time_limit(step));
+        let until = limit.map(|limit| Instant::now() + limit);
+        loop {
+            let mut below = match &lower {
+                Some(lower) => self.t.below_of(lower),
+                None => self.t.below(),
+            };
+            below.retain(|below| below.by == by);
+            let found = below.into_iter().map(|below| below.seen).collect();
+            match self.select_messages(step, place + 1, found, " at the adapter") {
+                Err(_) if until.is_some_and(|until| Instant::now() < until) => {
+                    self.t.pass_time(Duration::from_millis(20));
+                }
+                result => return result,
+            }
+        }
     }
 
     /// Compares: `$a == 1`, of which several are joined by `and`.
@@ -630,6 +668,16 @@ impl Player<'_> {
                     .as_str()
                     .zip(right.as_str())
                     .is_some_and(|(left, right)| left.ends_with(right)),
+                "starts_with" => left
+                    .as_str()
+                    .zip(right.as_str())
+                    .is_some_and(|(left, right)| left.starts_with(right)),
+                "is_a" => match &left {
+                    Value::String(_) => right == "string",
+                    Value::Array(_) => right == "array",
+                    Value::Object(_) => right == "object",
+                    _ => false,
+                },
                 "follows" => left.as_u64() == right.as_u64().map(|number| number + 1),
                 "is_subset_of" => left
                     .as_array()
@@ -661,6 +709,7 @@ impl Player<'_> {
         Ok(match step.read_word(0)? {
             "extension" => names.iter().all(|name| subject.extensions.contains(*name)),
             "probe" => self.t.has_probe(&names),
+            "second_adapter" => subject.lacks(&[Need::SecondAdapter]).is_none(),
             "ability" => names
                 .iter()
                 .all(|name| subject.abilities.iter().any(|one| one.name() == *name)),
@@ -813,6 +862,35 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         }),
     ),
     (
+        "series",
+        Find(|p, step| {
+            let last = p.read_value(step, 1).as_u64().unwrap_or_default();
+            let mut all = Vec::new();
+            for number in p.read_count(step)..=last {
+                p.names.insert("n", Bound::Data(number.into()));
+                all.push(p.read_value(step, 2));
+            }
+            all.extend((3..step.operands.len()).map(|place| p.read_value(step, place)));
+            Ok(Bound::Data(all.into()))
+        }),
+    ),
+    (
+        "append",
+        Find(|p, step| {
+            let mut all = p.read_list(step, 0);
+            all.push(p.read_value(step, 1));
+            Ok(Bound::Data(all.into()))
+        }),
+    ),
+    (
+        "burst_text",
+        Find(|p, step| {
+            let filling = p.read_value(step, 1).as_u64().unwrap_or_default() as usize - 8;
+            let pieces = (1..=p.read_count(step)).map(|n| format!("{n:08}{}", "x".repeat(filling)));
+            Ok(Bound::Data(pieces.collect::<String>().into()))
+        }),
+    ),
+    (
         "times",
         Find(|p, step| {
             let count = p.read_value(step, 1).as_u64().unwrap_or_default();
@@ -828,8 +906,10 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "read",
         Find(|p, step| {
-            let bytes = std::fs::read(p.read_string(step, 0)).unwrap_or_default();
-            let read = json!({"bytes":bytes.len(),"sha256":wire::sha256(&bytes)});
+            let read = std::fs::read(p.read_string(step, 0)).map_or(
+                Value::Null,
+                |bytes| json!({"bytes":bytes.len(),"sha256":wire::sha256(&bytes)}),
+            );
             Ok(Bound::Data(read))
         }),
     ),
@@ -855,6 +935,16 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         }),
     ),
     (
+        "noise",
+        Find(|p, step| {
+            let path = p.t.path(&p.read_string(step, 0));
+            let length = p.read_value(step, 1).as_u64().unwrap_or_default();
+            let bytes = (0..length).map(|_| p.t.rng.next_u64().to_le_bytes()[0]);
+            std::fs::write(&path, bytes.collect::<Vec<u8>>())?;
+            Ok(Bound::Data(json!(path)))
+        }),
+    ),
+    (
         "instructions",
         Find(|p, step| {
             let content = Trial::instructions(&p.find_session(step, 0)?, &p.read_value(step, 0))?;
@@ -867,6 +957,14 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Act(|p, step| p.t.stub_script(&p.read_value(step, 0))),
     ),
     ("open", Act(|p, step| p.open_sessions(step, Trial::open))),
+    (
+        "naming",
+        Act(|p, step| {
+            let session = p.find_session(step, 0)?.naming_turns();
+            p.names.insert(step.read_word(0)?, Bound::Session(session));
+            Ok(())
+        }),
+    ),
     (
         "known",
         Act(|p, step| p.open_sessions(step, Trial::open_known)),
@@ -977,6 +1075,39 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
                 p.t.ask(&p.find_session(step, 0)?, &p.find_action(step, 1)?)?;
             p.remember_input(&p.find_session(step, 0)?, request.from);
             Ok(Bound::Messages(vec![request.seen]))
+        }),
+    ),
+    // The process.
+    ("start", Act(|p, _| p.t.start())),
+    ("eof", Act(|p, _| p.t.close_stdin())),
+    (
+        "signal",
+        Act(|p, step| {
+            let signal = match step.read_word(0)? {
+                "KILL" => Signal::KILL,
+                _ => Signal::TERM,
+            };
+            p.t.with_process(|process| process.signal(signal))
+        }),
+    ),
+    (
+        "exit",
+        Find(|p, step| {
+            let exit = p.t.exit_within(p.time_limit(step))?;
+            Ok(Bound::Data(
+                json!({"code":exit.code,"text":p.t.exit_text()}),
+            ))
+        }),
+    ),
+    (
+        "left_behind",
+        Find(|p, _| Ok(Bound::Data(p.t.left_behind().join(", ").into()))),
+    ),
+    (
+        "printed",
+        Find(|p, step| {
+            let answer = extensions::printed(p.t, &p.read_string(step, 0))?;
+            Ok(Bound::Data(answer.unwrap_or_default()))
         }),
     ),
     // Whole turns.
@@ -1092,16 +1223,31 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         "writes",
         Find(|p, step| {
             let from = p.named_place(step).unwrap_or_default();
-            let seen =
-                full_hub::expect_written(p.t, from, &p.find_lower(step, 0)?, step.read_word(1)?)?;
-            Ok(Bound::Messages(vec![seen]))
+            let (lower, kind) = (p.find_lower(step, 0)?, step.read_word(1)?);
+            let members = p.read_members(step);
+            let is_wanted = |by, seen: &Seen| {
+                by == Side::Adapter && is_of(seen, kind) && has_members(seen.message(), &members)
+            };
+            match p
+                .t
+                .wait_between(from, &lower, p.t.bounds.secs(20.0), is_wanted)
+            {
+                Some(seen) => Ok(Bound::Messages(vec![seen])),
+                None => p.t.late(
+                    p.failure_text_or(step, 0, format!("the adapter can write `{kind}`")),
+                    p.failure_text_or(step, 1, "its stdout is not read"),
+                ),
+            }
         }),
     ),
     (
         "gone",
         Act(|p, step| {
-            let process = p.find_lower(step, 0)?.process;
-            lifecycle::demand_gone(p.t, &[process], p.time_limit(step))
+            let processes = match p.names.get(step.read_word(0)?) {
+                Some(Bound::Data(all)) => serde_json::from_value(all.clone()).unwrap_or_default(),
+                _ => vec![p.find_lower(step, 0)?.process],
+            };
+            lifecycle::demand_gone(p.t, &processes, p.time_limit(step))
         }),
     ),
     (
@@ -1125,8 +1271,12 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let s = p.find_session(step, 0)?;
             let kind = step.read_word(1)?;
             let from = p.start_place(step, &s);
-            let seen =
-                p.t.wait(from, p.time_limit(step), |seen| seen.is_of(&s, kind));
+            let members = p.read_members(step);
+            let seen = p.t.wait(from, p.time_limit(step), |seen| {
+                seen.session() == s.id()
+                    && is_of(seen, kind)
+                    && has_members(seen.message(), &members)
+            });
             Ok(Bound::Messages(seen.into_iter().collect()))
         }),
     ),
@@ -1135,7 +1285,10 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "pause",
         Act(|p, step| {
-            p.t.pass_time(Duration::from_millis(p.read_count(step)));
+            p.t.pass_time(match step.find_option("within") {
+                Some(_) => p.time_limit(step),
+                None => Duration::from_millis(p.read_count(step)),
+            });
             Ok(())
         }),
     ),
@@ -1216,6 +1369,15 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         }),
     ),
     (
+        "in_time",
+        Act(|p, step| match p.compare_values(step)? {
+            (true, _) => Ok(()),
+            (false, left) => {
+                p.t.late(p.failure_text(step, 0), p.failure_text_or(step, 1, left))
+            }
+        }),
+    ),
+    (
         "should",
         Act(|p, step| {
             let (holds, left) = p.compare_values(step)?;
@@ -1228,7 +1390,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         }),
     ),
     ("came", Find(|p, step| p.find_came(step))),
-    ("reached", Find(|p, step| p.find_reached(step))),
+    ("reached", Find(|p, step| p.find_below(step, Side::Host))),
+    ("wrote", Find(|p, step| p.find_below(step, Side::Adapter))),
     (
         "silent",
         Act(|p, step| {
@@ -1239,6 +1402,29 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "unheard",
         Act(|p, step| demand_unheard(p.t, &p.read_string(step, 0))),
+    ),
+    (
+        "started",
+        Find(|p, _| Ok(Bound::Data(host_sessions::demand_started(p.t)?.into()))),
+    ),
+    (
+        "fresh_ids",
+        Find(|p, step| {
+            let count = demand_fresh_ids(p.t, &p.failure_text(step, 0))?;
+            Ok(Bound::Data(count.into()))
+        }),
+    ),
+    (
+        "supported",
+        Act(|p, step| Trial::supported(&p.find_turn(step)?.messages)),
+    ),
+    (
+        "possible",
+        Find(|p, step| {
+            let mut actions = p.read_list(step, 0);
+            actions.retain(|action| action[0].as_str().is_some_and(|op| p.t.has_probe(&[op])));
+            Ok(Bound::Data(actions.into()))
+        }),
     ),
     ("no_strangers", Act(|p, _| p.t.demand_no_strangers())),
     (
@@ -1377,6 +1563,10 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         }),
     ),
     ("skip", Act(|p, step| p.t.skip(p.failure_text(step, 0)))),
+    (
+        "inconclusive",
+        Act(|p, step| p.t.inconclusive(p.failure_text(step, 0))),
+    ),
     // Hubs of a journal.
     (
         "is_stored",
@@ -1446,6 +1636,14 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
                 &p.read_string(step, 0),
             )?;
             Ok(Bound::Messages(vec![refusal]))
+        }),
+    ),
+    (
+        "is_copy",
+        Act(|p, step| {
+            let (hub, s) = (p.find_hub(step)?, p.find_session(step, 1)?);
+            let (copy, answer) = (p.find_session(step, 2)?, p.find_message(step, 3)?);
+            journal::demand_copy(p.t, &hub, &s, &copy, &answer)
         }),
     ),
     (

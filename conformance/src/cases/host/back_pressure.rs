@@ -7,8 +7,8 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-FLW-01", both_full),
     ("H-FLW-03", not_reading),
     ("H-FLW-04", many_outputs),
-    ("H-FLW-05", memory),
-    ("H-FLW-06", ticks),
+    ("H-FLW-05", bound_memory),
+    ("H-FLW-06", deliver_ticks_in_time),
 ];
 
 fn both_full(t: &mut Trial) -> Outcome {
@@ -151,7 +151,7 @@ fn many_outputs(t: &mut Trial) -> Outcome {
     )
 }
 
-fn memory(t: &mut Trial) -> Outcome {
+fn bound_memory(t: &mut Trial) -> Outcome {
     const FLOOD: u64 = 256 << 20;
     const MOST: u64 = 128 << 20;
     let other = t.open_known()?;
@@ -183,7 +183,7 @@ fn memory(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-fn ticks(t: &mut Trial) -> Outcome {
+fn deliver_ticks_in_time(t: &mut Trial) -> Outcome {
     const FLOOD: u64 = 40 << 20;
     const WORDS: usize = 25;
     const WORD: &str = "word ";

@@ -2,20 +2,16 @@
 
 use std::{cell::RefCell, collections::HashMap};
 
-use super::{demand_fresh_ids, full_hub};
+use super::full_hub;
 use crate::cases::prelude::*;
 
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-EXT-01", whole_offer),
-    ("H-EXT-02", no_waiting),
     ("H-EXT-03", not_before_ready),
-    ("H-EXT-14", not_honoured),
     ("H-EXT-06", late_output),
     ("H-EXT-08", closed_from_below),
-    ("H-EXT-15", paused),
     ("H-EXT-16", ping_under_load),
-    ("H-EXT-23", fresh_ids),
 ];
 
 fn whole_offer(t: &mut Trial) -> Outcome {
@@ -48,29 +44,6 @@ fn whole_offer(t: &mut Trial) -> Outcome {
         )?;
     }
     Ok(())
-}
-
-fn no_waiting(t: &mut Trial) -> Outcome {
-    t.stub_script(&json!({"extensions":EXTENSIONS,"ready_delay_ms":800}))?;
-    let s = t.open_known()?;
-    let below = t.below_of(&t.lower(&s)?);
-    let at = |by: Side, kind: &str| {
-        below
-            .iter()
-            .find(|below| below.by == by && below.seen.kind() == kind)
-            .map(|below| below.seen.at)
-    };
-    match (
-        at(Side::Host, "user.input"),
-        at(Side::Adapter, "session.ready"),
-    ) {
-        (_, None) => t.skip("an extension towards its adapters"),
-        (Some(input), Some(ready)) if input < ready => Ok(()),
-        _ => t.late(
-            "`user.input` before the adapter's `session.ready`",
-            "it comes after it",
-        ),
-    }
 }
 
 fn not_before_ready(t: &mut Trial) -> Outcome {
@@ -109,57 +82,6 @@ fn not_before_ready(t: &mut Trial) -> Outcome {
         }
     }
     Ok(())
-}
-
-fn not_honoured(t: &mut Trial) -> Outcome {
-    t.stub_script(&json!({"extensions":["options"],"ready":{"options_applied":["denied_tools"]}}))?;
-    let kept = full_hub::open_with(t, &json!({"denied_tools":["Shell"]}))?;
-    let turn = t.act(&kept, &say_and_complete("served"))?;
-    full_hub::demand_offer(t, &t.lower(&kept)?, "options")?;
-    t.demand_text(&turn, "served")?;
-
-    let s = full_hub::open_with(t, &json!({"max_cost_usd":0.5}))?;
-    let from = t.instruct(&s, &say_and_complete("unrestricted"))?;
-    let told = |seen: &crate::trial::Seen| {
-        seen.session() == s.id()
-            && (seen.kind() == "session.closed" || seen.is_with("output", "channel", "system"))
-    };
-    let refused = t.wait(0, t.bounds.deadline, told);
-    t.settle()?;
-    let written = t.written().into_iter().any(|below| {
-        below.seen.kind() == "user.input"
-            && crate::trial::named_in(below.seen.text("content")).as_deref() == Some(s.id())
-    });
-    t.demand(!written, "no input reaches the adapter", "one does")?;
-    match refused {
-        None => t.late(
-            "the hub learns that the session is refused",
-            t.what_came(from, &s),
-        ),
-        Some(seen) if seen.kind() == "session.closed" => {
-            t.demand_member(&seen, "reason", "refused")
-        }
-        Some(_) => Ok(()),
-    }?;
-    // The fence of the settling closes its own session.
-    let until = Instant::now() + t.bounds.deadline;
-    loop {
-        let closed = t
-            .written()
-            .iter()
-            .filter(|below| below.seen.kind() == "session.close")
-            .count();
-        if closed >= 2 {
-            return Ok(());
-        }
-        if Instant::now() > until {
-            return t.late(
-                "`session.close` for the refused session",
-                format!("{closed} in all"),
-            );
-        }
-        t.pass_time(Duration::from_millis(20));
-    }
 }
 
 fn late_output(t: &mut Trial) -> Outcome {
@@ -268,33 +190,6 @@ fn closed_from_below(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-fn paused(t: &mut Trial) -> Outcome {
-    let s = full_hub::open_agreeing(t, &["turns"])?;
-    let other = t.open()?;
-    let from = t.begin(&s, &json!([["say", "first "]]))?;
-    let lower = t.lower(&s)?;
-    t.tell(&s, "flow.pause", &json!({}))?;
-    // The answer of another session shows that the pause was read.
-    t.settle()?;
-    let paused = t.history.len();
-    full_hub::act_in(
-        t,
-        &other,
-        &s,
-        &json!([["burst", 500, 64], ["say", " last"], ["complete"]]),
-    )?;
-    full_hub::expect_written(t, paused, &lower, "turn.complete")?;
-    t.settle()?;
-    t.demand_silence(&s, paused, "nothing of a session that is paused")?;
-    t.tell(&s, "flow.resume", &json!({}))?;
-    let turn = t.end_of(&s, from)?;
-    let burst: String = (1..=500)
-        .map(|n| format!("{n:08}{}", "x".repeat(56)))
-        .collect();
-    t.demand_text(&turn, &format!("first {burst} last"))?;
-    t.demand_ends(&s, 1)
-}
-
 fn ping_under_load(t: &mut Trial) -> Outcome {
     const LOAD: usize = 8 << 20;
     const DEADLINE: usize = 2 << 20;
@@ -398,26 +293,4 @@ pub(in crate::cases) fn die(t: &mut Trial, s: &Session) -> Outcome {
     full_hub::expect_gone(t, from, &t.lower(s)?)?;
     t.pass_time(t.bounds.quiet);
     Ok(())
-}
-
-fn fresh_ids(t: &mut Trial) -> Outcome {
-    full_hub::agreeing(t, &["turns", "control"])?;
-    let (a, b, c) = (t.open_known()?, t.open_known()?, t.open_known()?);
-    // Only where the host has offered `control` may the adapter end a session.
-    if full_hub::demand_offer(t, &t.lower(&a)?, "control").is_ok() {
-        t.act(
-            &a,
-            &json!([["emit", {"type":"session.closed","reason":"finished"}], ["complete"]]),
-        )?;
-        let from = t.input(&a, "again")?;
-        t.end_of(&a, from)?;
-    }
-    t.close(&b)?;
-    if t.subject.abilities.contains(&Ability::Restarts) {
-        let from = t.instruct(&c, &json!([["exit", 0]]))?;
-        t.end_of(&c, from)?;
-        t.introduce(&c)?;
-    }
-    t.settle()?;
-    demand_fresh_ids(t, "an id once in a process").map(drop)
 }

@@ -9,63 +9,13 @@ use crate::{
 
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-FRM-03", many_at_once),
     ("H-FRM-07", malformed_lines),
     ("H-FRM-08", not_utf8),
     ("H-FRM-10", long_lines),
     ("H-FRM-11", very_long_line),
     ("H-FRM-12", endless_line),
-    ("H-FRM-13", over_the_limit),
     ("H-FRM-14", last_line),
-    ("H-FRM-18", within_the_adapters_limit),
 ];
-
-fn within_the_adapters_limit(t: &mut Trial) -> Outcome {
-    const MIB: usize = 1 << 20;
-    if t.subject.limits.max_line < 4 * MIB {
-        return t.skip("`max_line` of 4 MiB");
-    }
-    t.stub_script(&json!({"extensions":["turns"],"ready":{"max_line":MIB}}))?;
-    let s = t.open()?;
-    t.demand_served(&s, "ready")?;
-    let lower = t.lower(&s)?;
-    let start = t.told(&lower, "session.start");
-    if start
-        .first()
-        .is_none_or(|start| start.get("extensions").is_none())
-    {
-        return t.skip("extension `turns` towards its adapters");
-    }
-    let from = t.input(&s, "y".repeat(2 * MIB))?;
-    let turn = t.end_of(&s, from)?;
-    let longest = t
-        .told(&lower, "user.input")
-        .iter()
-        .map(|input| input.text("content").len())
-        .max();
-    let longest = longest.unwrap_or_default();
-    t.demand(
-        longest < MIB,
-        format!("no line over {MIB} bytes"),
-        format!("an input of {longest} bytes"),
-    )?;
-    let told = !turn.on_channel("system").is_empty();
-    t.demand(told, "the reason on channel `system`", "nothing there")?;
-    t.demand_served(&s, "served")
-}
-
-fn many_at_once(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let word = |n: i32| format!("{n} ");
-    let outputs: Vec<Value> = (0..100)
-        .map(|n| json!({"type":"output","content":word(n)}))
-        .collect();
-    t.demand_answer(
-        &s,
-        &json!([["many", outputs], ["complete"]]),
-        &(0..100).map(word).collect::<String>(),
-    )
-}
 
 fn malformed_lines(t: &mut Trial) -> Outcome {
     let lines = corpus::malformed("{session_id}");
@@ -177,22 +127,6 @@ fn endless_line(t: &mut Trial) -> Outcome {
     )?;
     t.end_of(&noisy, from)?;
     Ok(())
-}
-
-fn over_the_limit(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let length = t.subject.limits.max_line + (1 << 20);
-    let turn = t.act(
-        &s,
-        &json!([
-            ["say", "before "],
-            ["burst", 1, length],
-            ["say", "after"],
-            ["complete"]
-        ]),
-    )?;
-    t.demand_text(&turn, "before after")?;
-    t.demand_told(&turn, "of the line that was skipped")
 }
 
 fn last_line(t: &mut Trial) -> Outcome {

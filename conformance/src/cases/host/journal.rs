@@ -2,7 +2,7 @@
 //!
 //! The folder of the journal is the case's own. A case may kill the host and start it again on that folder.
 
-use crate::{cases::prelude::*, trial};
+use crate::cases::prelude::*;
 
 /// Makes the stub agree on everything that a journal can report.
 pub(in crate::cases) fn prepare(t: &mut Trial) -> Outcome {
@@ -82,13 +82,6 @@ pub(in crate::cases) fn catch_up(
     Ok((attached, entries))
 }
 
-/// Returns the number of the last entry that a hub has received.
-fn last_of(hub: &Hub, s: &Session) -> u64 {
-    hub.entries(s, 0)
-        .last()
-        .map_or(0, |entry| entry.number("seq"))
-}
-
 /// Returns the number of sessions that were opened at adapters.
 fn starts(t: &Trial) -> usize {
     t.written()
@@ -109,13 +102,10 @@ pub(in crate::cases) fn demand_completed(t: &Trial, end: &Seen) -> Outcome {
 
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-JRN-06", killed_anywhere),
-    ("H-JRN-11", behind_each),
-    ("H-JRN-15", history),
-    ("H-JRN-22", slow),
-    ("H-JRN-23", skipping),
-    ("H-JRN-32", listed),
-    ("H-JRN-34", forked),
+    ("H-JRN-15", return_history_in_pages),
+    ("H-JRN-22", wait_for_slow_hub),
+    ("H-JRN-23", skip_for_slow_hub),
+    ("H-JRN-32", list_by_filters),
 ];
 
 /// Returns true if a file of the journal contains a text.
@@ -139,75 +129,6 @@ fn contains(bytes: &[u8], text: &str) -> bool {
     bytes
         .windows(text.len())
         .any(|window| window == text.as_bytes())
-}
-
-/// The points of a turn behind which the host is killed.
-const POINTS: [fn(&Seen) -> bool; 5] = [
-    |seen| seen.kind() == "turn.begin",
-    |seen| seen.kind() == "input.result",
-    |seen| seen.kind() == "output",
-    |seen| seen.text("content").contains('b'),
-    |seen| seen.kind() == "turn.complete",
-];
-
-fn killed_anywhere(t: &mut Trial) -> Outcome {
-    let (mut hub, s) = open(t)?;
-    let mut known = 1;
-    for (point, is_reached) in POINTS.into_iter().enumerate() {
-        let turn = format!("t-{point}");
-        let from = instruct(
-            &hub,
-            &s,
-            &turn,
-            &json!([["say", "a"], ["delay", 5], ["say", "b"], ["complete"]]),
-        )?;
-        t.hear(&hub, &s, from, format!("point {point} of a turn"), |seen| {
-            let own = seen.text("turn_id") == turn || seen.kind() == "input.result";
-            own && is_reached(seen)
-        })?;
-        t.kill_host()?;
-        known = known.max(last_of(&hub, &s));
-        hub = t.hub()?;
-        let (attached, entries) = catch_up(t, &hub, &s, 0)?;
-        let last = attached.number("last_seq");
-        t.demand(
-            last >= known,
-            format!("the {known} entries that were heard"),
-            last,
-        )?;
-        known = last;
-        let ends = entries
-            .iter()
-            .filter(|seen| seen.is_with("turn.complete", "turn_id", &turn));
-        let ends = ends.count();
-        t.demand(ends == 1, format!("one end of {turn}"), ends)?;
-    }
-    Ok(())
-}
-
-fn behind_each(t: &mut Trial) -> Outcome {
-    let (hub, s) = open(t)?;
-    let actions = json!([
-        ["say", "a"],
-        ["delay", 5],
-        ["say", "b"],
-        ["delay", 5],
-        ["say", "c"],
-        ["complete"]
-    ]);
-    act(t, &hub, &s, "a", &actions)?;
-    t.rest(&hub)?;
-    let last = last_of(&hub, &s);
-    for after in 0..=last {
-        let (attached, entries) = catch_up(t, &hub, &s, after)?;
-        t.demand_member(&attached, "first_seq", 1)?;
-        t.demand_member(&attached, "last_seq", last)?;
-        demand_once(t, &entries, after + 1, last)?;
-    }
-    let (attached, _) = catch_up(t, &hub, &s, last - 1)?;
-    act(t, &hub, &s, "b", &actions)?;
-    t.rest(&hub)?;
-    demand_once(t, &hub.entries(&s, attached.index), last, last_of(&hub, &s))
 }
 
 /// Demands each number of a range once, in its order.
@@ -241,7 +162,7 @@ pub(in crate::cases) fn refusal(
     Ok(answer)
 }
 
-fn history(t: &mut Trial) -> Outcome {
+fn return_history_in_pages(t: &mut Trial) -> Outcome {
     /// The most bytes of a result, unless one entry is longer.
     const MOST: usize = 1 << 20;
     let (hub, s) = open(t)?;
@@ -350,7 +271,7 @@ fn flood(t: &mut Trial, on_slow: &str) -> Outcome<(Hub, Session, usize, u64)> {
     Ok((other, s, attached.index, end.number("seq")))
 }
 
-fn slow(t: &mut Trial) -> Outcome {
+fn wait_for_slow_hub(t: &mut Trial) -> Outcome {
     let (other, s, from, last) = flood(t, "wait")?;
     t.hear_end(&other, &s, from, "c")?;
     let numbers: Vec<u64> = other
@@ -366,7 +287,7 @@ fn slow(t: &mut Trial) -> Outcome {
     )
 }
 
-fn skipping(t: &mut Trial) -> Outcome {
+fn skip_for_slow_hub(t: &mut Trial) -> Outcome {
     let (other, s, from, last) = flood(t, "skip")?;
     t.hear(
         &other,
@@ -403,7 +324,7 @@ fn skipping(t: &mut Trial) -> Outcome {
 /// The most pages that a list of a few sessions may have.
 const PAGES: usize = 100;
 
-fn listed(t: &mut Trial) -> Outcome {
+fn list_by_filters(t: &mut Trial) -> Outcome {
     let (hub, detached) = open(t)?;
     act(t, &hub, &detached, "a", &say_and_complete("a"))?;
     let hub = again(t)?;
@@ -540,67 +461,14 @@ fn demand(
     Ok(found)
 }
 
-/// The types that answer `session.fork`.
-const ANSWERS: [&str; 2] = ["session.attached", "session.refused"];
-
-/// Sends `session.fork`, and returns its answer.
-fn fork(t: &Trial, hub: &Hub, copy: &Session, source: &str, more: &Value) -> Outcome<Seen> {
-    let asked = json!({"source":source,"after":0,"protocol":1,"extensions":trial::JOURNAL});
-    let from = hub.tell(copy, "session.fork", wire::with(asked, more));
-    t.hear(hub, copy, from, "an answer to `session.fork`", |seen| {
-        ANSWERS.contains(&seen.kind())
-    })
-}
-
-fn forked(t: &mut Trial) -> Outcome {
-    let (hub, s) = open(t)?;
-    let actions = say_and_complete("a");
-    act(t, &hub, &s, "a", &actions)?;
-    t.rest(&hub)?;
-    let last = last_of(&hub, &s);
-    let from = t.history.len();
-    let copy = t.journaled();
-    let ahead = t.journaled();
-    let orphan = t.journaled();
-    let answer = fork(t, &hub, &copy, s.id(), &json!({}))?;
-    let past = fork(t, &hub, &ahead, s.id(), &json!({"seq":last + 40}))?;
-    let unknown = fork(t, &hub, &orphan, "no-session-has-this-id", &json!({}))?;
-    for (refused, reason) in [(&past, "ahead"), (&unknown, "unknown")] {
-        let known = [reason, "unsupported"].contains(&refused.text("reason"));
-        t.demand(
-            refused.kind() == "session.refused" && known,
-            format!("`session.refused` with `{reason}` or `unsupported`"),
-            Value::Object(refused.message().clone()),
-        )?;
-    }
-    let is_copied = answer.kind() == "session.attached";
-    if is_copied {
-        demand_copy(t, &hub, &s, &copy, &answer)?;
-        act(t, &hub, &copy, "b", &actions)?;
-    }
-    t.rest(&hub)?;
-    for s in [&copy, &ahead, &orphan] {
-        let mut answers = hub.heard(s, from);
-        answers.retain(|seen| ANSWERS.contains(&seen.kind()));
-        t.demand(
-            answers.len() == 1,
-            "one answer to each `session.fork`",
-            answers.len(),
-        )?;
-    }
-    let refused = [&ahead, &orphan].into_iter();
-    for s in refused.chain(Some(&copy).filter(|_| !is_copied)) {
-        let from = hub.attach(s, 0, json!({}));
-        refusal(t, &hub, s, from, "unknown")?;
-    }
-    let (attached, _) = catch_up(t, &hub, &s, 0)?;
-    t.demand_member(&attached, "last_seq", last)?;
-    let end = act(t, &hub, &s, "b", &actions)?;
-    demand_completed(t, &end)
-}
-
 /// Demands the entries of the source in the copy, and then the fact that it is one.
-fn demand_copy(t: &Trial, hub: &Hub, s: &Session, copy: &Session, answer: &Seen) -> Outcome {
+pub(in crate::cases) fn demand_copy(
+    t: &Trial,
+    hub: &Hub,
+    s: &Session,
+    copy: &Session,
+    answer: &Seen,
+) -> Outcome {
     t.demand_member(answer, "role", "control")?;
     let fact = t.hear(hub, copy, answer.index, "`forked_from`", |seen| {
         seen.is_with("host.fact", "fact", "forked_from")

@@ -1,7 +1,5 @@
 //! H-LIF: the life of the adapter's process.
 
-use rustix::process::Signal;
-
 use crate::{
     cases::prelude::*,
     process::{descendants, usage_of},
@@ -29,11 +27,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-LIF-04", no_such_program),
     ("H-LIF-05", last_words),
     ("H-LIF-08", orderly_end),
-    ("H-LIF-09", will_not_go),
     ("H-LIF-10", crash_after_crash),
-    ("H-LIF-13", begun_anew),
-    ("H-LIF-14", no_storm),
-    ("H-LIF-17", host_killed),
 ];
 
 fn no_such_program(t: &mut Trial) -> Outcome {
@@ -133,70 +127,6 @@ fn crash_after_crash(t: &mut Trial) -> Outcome {
     }
 }
 
-fn begun_anew(t: &mut Trial) -> Outcome {
-    let (closed, s) = (t.open_known()?, t.open_known()?);
-    let (before, before_closed) = (t.lower(&s)?, t.lower(&closed)?);
-    let from = t.close(&closed)?;
-    t.expect_told(from, &before_closed, "session.close")?;
-    t.act(&s, &json!([["say", "last words"], ["abort"]]))?;
-    t.demand_served(&s, "anew")?;
-    let after = t.lower(&s)?;
-    t.demand(
-        after.process != before.process,
-        "a new process",
-        "the one that died",
-    )?;
-    let mut begun = HashSet::new();
-    let told = |below: &Below| below.by == Side::Host && below.process == after.process;
-    for below in t
-        .below()
-        .into_iter()
-        .filter(told)
-        .filter(|below| !below.seen.session().is_empty())
-    {
-        let (id, kind) = (
-            below.seen.session().to_owned(),
-            below.seen.kind().to_owned(),
-        );
-        t.demand(
-            id != before_closed.id,
-            "nothing of the closed session in the new process",
-            format!("`{kind}` of {id}"),
-        )?;
-        let start = kind == "session.start";
-        t.demand(
-            begun.insert(id.clone()) == start,
-            format!("`session.start` of {id} first and once"),
-            format!("`{kind}`"),
-        )?;
-    }
-    Ok(())
-}
-
-fn no_storm(t: &mut Trial) -> Outcome {
-    const MOST: usize = 10;
-    t.stub_script(&json!({"at_start":[["exit", 3]]}))?;
-    let s = t.open()?;
-    let mut inputs = Vec::new();
-    for round in 0..30 {
-        inputs.push(t.input(&s, format!("input {round}"))?);
-        t.pass_time(Duration::from_millis(150));
-        let starts = t.stub_processes().len();
-        t.demand(
-            starts <= MOST,
-            format!("at most {MOST} starts in 4.5 s"),
-            starts,
-        )
-        .hint("restarts want back-off, and an end after some of them")?;
-    }
-    for from in inputs {
-        let turn = t.end_within(&s, from, t.bounds.secs(10.0))?;
-        t.demand_text(&turn, "")?;
-    }
-    let told = t.of(&s).iter().any(|seen| seen.text("channel") == "system");
-    t.demand(told, "the hub learns why, on channel `system`", "it is not")
-}
-
 fn orderly_end(t: &mut Trial) -> Outcome {
     // It does not go at once, so that a signal would be seen.
     t.stub_script(&json!({"on":{"eof":[["delay", 1_300]]}}))?;
@@ -248,40 +178,4 @@ fn orderly_end(t: &mut Trial) -> Outcome {
         )?;
     }
     Ok(())
-}
-
-fn will_not_go(t: &mut Trial) -> Outcome {
-    t.stub_script(&json!({"at_start":[["ignore_eof"], ["ignore_term"]]}))?;
-    t.open_known()?;
-    let processes = t.stub_processes();
-    let began = Instant::now();
-    t.close_stdin()?;
-    let within = t.bounds.secs(15.0);
-    t.exit_within(within)?;
-    // The runner reaps what has no parent left.
-    let left = within
-        .saturating_sub(began.elapsed())
-        .min(Duration::from_secs(1));
-    demand_gone(t, &processes, left).hint("the host leaves without its adapter")
-}
-
-fn host_killed(t: &mut Trial) -> Outcome {
-    let mut sessions = vec![t.open()?, t.open()?];
-    if t.subject
-        .lacks(&[Need::SecondAdapter, Need::Extension("options")])
-        .is_none()
-    {
-        // A later child may hold a copy of an earlier one's pipe.
-        sessions.push(t.open_offering(&["options"], &json!({"agent_id":"second"}))?);
-    }
-    for s in &sessions {
-        t.introduce(s)?;
-    }
-    let processes = t.stub_processes();
-    t.demand(!processes.is_empty(), "an adapter", "none was started")?;
-    t.with_process(|process| process.signal(Signal::KILL))?;
-    t.exit_within(Duration::from_secs(5))?;
-    demand_gone(t, &processes, t.bounds.secs(5.0)).hint(
-        "another process seems to hold a copy of the adapter's stdin: close descriptors on exec",
-    )
 }

@@ -13,137 +13,18 @@ use crate::{cases::prelude::*, history::Record};
 
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-RLY-04", ready_at_once),
-    ("H-RLY-05", own_offer),
-    ("H-RLY-03", agents),
-    ("H-RLY-13", refused),
+    ("H-RLY-13", report_refusals),
     ("H-RLY-14", refused_in_the_core),
-    ("H-RLY-23", fair),
+    ("H-RLY-23", share_pipe_fairly),
     ("H-RLY-24", much_held),
-    ("H-RLY-27", held_first),
-    ("H-RLY-28", environment),
-    ("H-RLY-29", folders),
-    ("H-RLY-30", copied),
+    ("H-RLY-28", withhold_environment),
+    ("H-RLY-29", offer_private_folders),
+    ("H-RLY-30", copy_files),
     ("H-RLY-19", end_of_stdin),
-    ("H-RLY-20", sigterm),
+    ("H-RLY-20", end_by_sigterm),
     ("H-RLY-21", broken_stdout),
     ("H-RLY-22", adapter_stays),
 ];
-
-fn ready_at_once(t: &mut Trial) -> Outcome {
-    t.stub_script(&json!({"extensions":EXTENSIONS,"ready_delay_ms":800}))?;
-    let few = ["turns", "control", "of-nobody"];
-    let s = t.open_offering(&few, &json!({}))?.naming_turns();
-    let from = t.instruct(&s, &json!([["complete"]]))?;
-    let ready = t.expect(0, &s, "session.ready")?;
-    t.end_of(&s, from)?;
-    let first = t
-        .of(&s)
-        .first()
-        .map(|seen| seen.kind().to_owned())
-        .unwrap_or_default();
-    t.demand(
-        first == "session.ready",
-        "`session.ready` first",
-        format!("`{first}`"),
-    )?;
-    let names = ready.list("extensions");
-    let subset = names
-        .iter()
-        .all(|name| *name == "turns" || *name == "control");
-    t.demand(
-        subset,
-        "names that the hub offered and that there are",
-        format!("{names:?}"),
-    )?;
-    let lower = t.lower(&s)?;
-    let below = t
-        .below_of(&lower)
-        .into_iter()
-        .find(|below| below.by == Side::Adapter && below.seen.kind() == "session.ready");
-    match below {
-        Some(below) if below.seen.at < ready.at => {
-            t.late("`session.ready` before that of the adapter", "after it")
-        }
-        _ => Ok(()),
-    }
-}
-
-fn own_offer(t: &mut Trial) -> Outcome {
-    let core = t.open_known()?;
-    let some = t.open_offering(&["control"], &json!({}))?;
-    t.introduce(&some)?;
-    let all = full_hub::open(t)?;
-    t.introduce(&all)?;
-    let mut offers = Vec::new();
-    for s in [&core, &some, &all] {
-        let start = full_hub::demand_delivered(t, &t.lower(s)?, "session.start", 1)?.remove(0);
-        let mut names: Vec<String> = start
-            .get("extensions")
-            .and_then(Value::as_array)
-            .map(|names| names.iter().map(Value::to_string).collect())
-            .unwrap_or_default();
-        names.sort();
-        offers.push(names.join(" "));
-    }
-    let same = offers.iter().all(|offer| *offer == offers[0]);
-    t.demand(
-        same,
-        "the same offer whatever the hub offered",
-        offers.join("; "),
-    )
-}
-
-fn agents(t: &mut Trial) -> Outcome {
-    let from = t.send(json!({"type":"agents.list","session_id":"","request_id":"q-1"}))?;
-    let result = |seen: &Seen| seen.kind() == "agents.list.result";
-    let Some(result) = t.wait(from, t.bounds.deadline.max(t.bounds.start), result) else {
-        return t.late("an `agents.list.result`", "none");
-    };
-    t.demand(
-        result.text("request_id") == "q-1" && result.get("session_id") == Some(&json!("")),
-        "the request_id `q-1` and the empty session_id",
-        format!("{:?}", result.text("request_id")),
-    )?;
-    let agents = result.list("agents");
-    let mut ids = HashSet::new();
-    for agent in &agents {
-        let id = agent["id"].as_str().unwrap_or_default().to_owned();
-        t.demand(
-            !id.is_empty() && ids.insert(id.clone()),
-            "an id of its own for each agent",
-            agent,
-        )?;
-        let state = &agent["state"];
-        let known = state.is_null()
-            || ["idle", "running", "failed"]
-                .iter()
-                .any(|known| state == known);
-        t.demand(known, "a `state` of idle, running or failed", state)?;
-    }
-    t.demand(!agents.is_empty(), "an agent at least", "none")?;
-    if t.subject.extensions.contains("options") && t.subject.lacks(&[Need::SecondAdapter]).is_none()
-    {
-        let mut processes = HashSet::new();
-        for agent in &agents {
-            let s: Session = t.open_offering(&["options"], &json!({"agent_id":agent["id"]}))?;
-            t.introduce(&s)?;
-            processes.insert(t.lower(&s)?.process);
-        }
-        t.demand(
-            agents.len() >= 2 && processes.len() == agents.len(),
-            "two agents at least, each with a process of its own",
-            format!("{} agents, {} processes", agents.len(), processes.len()),
-        )?;
-    }
-    t.settle()?;
-    let results = t
-        .seen_from(0)
-        .iter()
-        .filter(|seen| seen.kind() == "agents.list.result")
-        .count();
-    t.demand(results == 1, "one `agents.list.result`", results)
-}
 
 fn error_of(
     t: &Trial,
@@ -187,7 +68,7 @@ fn refusals(t: &Trial) -> [(&'static str, Value); 3] {
     ]
 }
 
-fn refused(t: &mut Trial) -> Outcome {
+fn report_refusals(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns"])?;
     for (category, actions) in refusals(t) {
         let from = t.instruct(&s, &actions)?;
@@ -300,7 +181,7 @@ fn paused(t: &mut Trial) -> Outcome<Session> {
     Ok(s)
 }
 
-fn fair(t: &mut Trial) -> Outcome {
+fn share_pipe_fairly(t: &mut Trial) -> Outcome {
     const EACH: usize = 4 << 20;
     let (long, short, third) = (t.open_known()?, t.open_known()?, t.open_known()?);
     // This waits for what the stub has logged of the turns before.
@@ -424,52 +305,10 @@ fn much_held(t: &mut Trial) -> Outcome {
     )
 }
 
-fn held_first(t: &mut Trial) -> Outcome {
-    const FIRST: usize = 4 << 20;
-    full_hub::agreeing(t, &["turns"])?;
-    let s = paused(t)?;
-    let lower = t.lower(&s)?;
-    let from = t.history.len();
-    t.instruct(&s, &json!([["flood", FIRST, 2048], ["complete"]]))?;
-    let words: Vec<String> = (0..60).map(|n| format!("{n} ")).collect();
-    let mut actions: Vec<_> = words
-        .iter()
-        .flat_map(|word| [json!(["say", word]), json!(["delay", 5])])
-        .collect();
-    actions.push(json!(["complete"]));
-    let second = t.instruct(&s, &json!(actions))?;
-    let begun = |_, seen: &crate::trial::Seen| seen.text("content") == "9 ";
-    if t.wait_between(second, &lower, t.bounds.secs(20.0), begun)
-        .is_none()
-    {
-        return t.late(
-            "the second turn runs while the session is paused",
-            "it does not",
-        );
-    }
-    t.tell(&s, "flow.resume", &json!({}))?;
-    let first = t.end_within(&s, from, t.bounds.secs(20.0))?;
-    let last = t.end_within(&s, second, t.bounds.secs(20.0))?;
-    let (got, tail) = (first.text().len(), last.text());
-    t.demand(
-        got == FIRST,
-        format!("{FIRST} bytes before the first end"),
-        got,
-    )?;
-    let spoken: String = words.concat();
-    // The second turn is read from its input on, which precedes the first one's output.
-    t.demand(
-        tail.ends_with(&spoken),
-        "the second turn's words in order before its end",
-        "they are not",
-    )?;
-    t.demand_ends(&s, 3)
-}
-
 /// A variable that a host has without any configuration.
 const UNASKED: &str = "CONFORMANCE_UNASKED";
 
-fn environment(t: &mut Trial) -> Outcome {
+fn withhold_environment(t: &mut Trial) -> Outcome {
     let mut launch = t.launch();
     launch.env.push((UNASKED.to_owned(), "1".to_owned()));
     t.start_with(&launch)?;
@@ -504,7 +343,7 @@ fn exchange_dir(t: &Trial, lower: &crate::trial::Lower) -> Option<PathBuf> {
     (!dir.is_empty()).then(|| PathBuf::from(dir))
 }
 
-fn folders(t: &mut Trial) -> Outcome {
+fn offer_private_folders(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &["turns", "options"])?;
     let s = t.open()?;
     t.act(&s, &json!([["env"], ["complete"]]))?;
@@ -588,7 +427,7 @@ fn folders(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-fn copied(t: &mut Trial) -> Outcome {
+fn copy_files(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let turn = t.act(
         &s,
@@ -730,7 +569,7 @@ fn end_of_stdin(t: &mut Trial) -> Outcome {
         .under("process.2")
 }
 
-fn sigterm(t: &mut Trial) -> Outcome {
+fn end_by_sigterm(t: &mut Trial) -> Outcome {
     let sessions = busy(t)?;
     let began = Instant::now();
     t.with_process(|process| process.signal(Signal::TERM))?;

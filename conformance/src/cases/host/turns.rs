@@ -5,25 +5,8 @@ use std::cell::RefCell;
 use crate::cases::prelude::*;
 
 /// The family.
-pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-TRN-03", output_before_end),
-    ("H-TRN-05", idle_end),
-    ("H-TRN-06", between_turns),
-];
-
-fn output_before_end(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let word = |n: usize| format!("{n} ");
-    let mut messages: Vec<Value> = (0..200)
-        .map(|n| json!({"type":"output","content":word(n)}))
-        .collect();
-    messages.push(json!({"type":"turn.complete"}));
-    t.demand_answer(
-        &s,
-        &json!([["many", messages]]),
-        &(0..200).map(word).collect::<String>(),
-    )
-}
+pub(in crate::cases) static RUNS: &[CaseRun] =
+    &[("H-TRN-05", idle_end), ("H-TRN-06", between_turns)];
 
 fn idle_end(t: &mut Trial) -> Outcome {
     let s = t.open()?;

@@ -68,44 +68,6 @@ pub(super) fn most_sessions(t: &mut Trial) -> Outcome {
     open.iter().try_for_each(|s| t.close(s).map(drop))
 }
 
-pub(super) fn turn_completion(t: &mut Trial) -> Outcome {
-    let all = t.extensions();
-    let s = t.agree_on(&all)?;
-    if capability(t, &s, "turn_completion") != json!(true) {
-        return t.skip("capability `turn_completion`");
-    }
-    let s = if all.contains(&"turns") {
-        s.naming_turns()
-    } else {
-        s
-    };
-    let (ask, token) = (t.action(), t.token());
-    let from = t.probe(
-        &s,
-        &json!([["say", "hello"], ["ask", ask.members()], ["say", token]]),
-    )?;
-    let seen = t.expect(from, &s, "permission.request")?;
-    // Longer than a pause that someone might take for the end.
-    t.pass_time(Duration::from_secs(3));
-    let hint = "declare `turn_completion` only where the agent says that its turn is over";
-    let guessed = t.has_come(from, &s, "turn.complete");
-    t.demand(
-        !guessed,
-        "`turn_completion`: a turn that is silent for 3 s goes on",
-        "it was ended",
-    )
-    .hint(hint)?;
-    t.answer(&s, &Request { seen, from }, false)?;
-    let turn = t.end_of(&s, from)?;
-    t.demand(
-        turn.text().contains(&token),
-        "all of its answer before the end of the turn",
-        format!("{:?}", turn.text()),
-    )
-    .hint(hint)?;
-    t.settle_ledger(&s)
-}
-
 /// Begins a turn of this id that lasts: by the probe, else by recipe `long`.
 fn lasting(t: &mut Trial, s: &Session, turn: &str) -> Outcome<usize> {
     if t.has_probe(&["until_stop"]) {
@@ -124,7 +86,7 @@ fn lasting(t: &mut Trial, s: &Session, turn: &str) -> Outcome<usize> {
     Ok(from)
 }
 
-pub(super) fn steers(t: &mut Trial) -> Outcome {
+pub(super) fn take_steers(t: &mut Trial) -> Outcome {
     let (s, ready) = t.agree(&["turns"], &json!({}))?;
     let modes = ready.list("input_modes");
     if !modes.iter().any(|mode| mode == "steer") {
@@ -222,7 +184,7 @@ const CHANGED: [&str; 6] = [
     "denied_tools",
 ];
 
-pub(super) fn options(t: &mut Trial) -> Outcome {
+pub(super) fn apply_options(t: &mut Trial) -> Outcome {
     let first = t.agree_on(&["options"])?;
     t.quick_turn(&first)?;
     t.settle()?;

@@ -69,7 +69,7 @@ fn recall(t: &mut Trial, s: &Session) -> Outcome<String> {
     Ok(t.turn(s, recipe)?.text())
 }
 
-pub(super) fn remembers(t: &mut Trial) -> Outcome {
+pub(super) fn keep_conversation(t: &mut Trial) -> Outcome {
     let first = t.agree_on(&["resume"])?;
     let token = t.token();
     remember(t, &first, &token)?;
@@ -104,7 +104,7 @@ pub(super) fn remembers(t: &mut Trial) -> Outcome {
     }
 }
 
-pub(super) fn attaches(t: &mut Trial) -> Outcome {
+pub(super) fn attach_when_declared(t: &mut Trial) -> Outcome {
     let first = t.agree_on(&["resume"])?;
     t.quick_turn(&first)?;
     t.settle()?;
@@ -167,7 +167,7 @@ fn entries(result: &Seen) -> Vec<Value> {
     result.list("entries")
 }
 
-pub(super) fn listed(t: &mut Trial) -> Outcome {
+pub(super) fn list_resumable_sessions(t: &mut Trial) -> Outcome {
     let (mut extensions, mut more) = (vec!["resume"], json!({}));
     if t.extensions().contains(&"options") {
         extensions.push("options");
