@@ -59,10 +59,7 @@ static ADAPTER: &[&[CaseRun]] = &[
 
 /// The functions of the host cases, by family.
 static HOST: &[&[CaseRun]] = &[
-    host::framing::RUNS,
-    host::output::RUNS,
-    host::sessions::RUNS,
-    host::turns::RUNS,
+    host::delivery::RUNS,
     host::permission::RUNS,
     host::files::RUNS,
     host::lifecycle::RUNS,

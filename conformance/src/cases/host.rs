@@ -3,18 +3,15 @@
 use crate::cases::prelude::*;
 
 pub(super) mod back_pressure;
+pub(super) mod delivery;
 pub(super) mod extensions;
 pub(super) mod files;
-pub(super) mod framing;
 pub(super) mod full_hub;
 pub(super) mod journal;
 pub(super) mod lifecycle;
-pub(super) mod output;
 pub(super) mod permission;
 pub(super) mod properties;
 pub(super) mod relay;
-pub(super) mod sessions;
-pub(super) mod turns;
 
 /// Demands that a text was delivered nowhere.
 pub(super) fn demand_unheard(t: &Trial, token: &str) -> Outcome {
@@ -53,6 +50,25 @@ pub(super) fn demand_core(t: &Trial, expected: &str) -> Outcome {
         .find(|below| !CORE.contains(&below.seen.kind()));
     let kind = beyond.map_or(String::new(), |below| format!("`{}`", below.seen.kind()));
     t.demand(kind.is_empty(), expected, kind)
+}
+
+/// Demands that each id at the adapter begins with its one `session.start`, and counts them.
+pub(super) fn demand_started(t: &Trial) -> Outcome<usize> {
+    let mut seen = HashSet::new();
+    for below in t.written() {
+        let id = below.seen.session().to_owned();
+        if id.is_empty() {
+            continue;
+        }
+        let first = seen.insert((below.process, id.clone()));
+        let start = below.seen.kind() == "session.start";
+        t.demand(
+            first == start,
+            format!("`session.start` of {id} first and once"),
+            format!("`{}`", below.seen.kind()),
+        )?;
+    }
+    Ok(seen.len())
 }
 
 /// Demands that the host has started no id twice in one process of the adapter below; how many it

@@ -7,7 +7,6 @@ use super::{back_pressure, turns::TICK};
 use crate::{cases::prelude::*, history::History, model, process::Process};
 
 pub(in crate::cases) mod declared;
-mod resumed;
 
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
@@ -19,13 +18,13 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-EXT-41", name_known_categories),
     ("A-EXT-43", files_in_their_folder),
     ("A-EXT-44", update_lasts),
-    ("A-EXT-45", resumed::keep_conversation),
-    ("A-EXT-46", resumed::attach_when_declared),
-    ("A-EXT-47", resumed::list_resumable_sessions),
+    ("A-EXT-45", declared::keep_conversation),
+    ("A-EXT-46", declared::attach_when_declared),
+    ("A-EXT-47", declared::list_resumable_sessions),
     ("A-EXT-48", declared::apply_options),
     ("A-EXT-49", declared::most_sessions),
     ("A-EXT-51", declared::take_steers),
-    ("A-EXT-52", resumed::names_over_turns),
+    ("A-EXT-52", declared::names_over_turns),
 ];
 
 fn id_on_all(t: &mut Trial) -> Outcome {

@@ -15,8 +15,8 @@ use crate::cases::{
         permission as asking, sessions, turns,
     },
     host::{
-        demand_core, demand_fresh_ids, demand_unheard, extensions as host_extensions, full_hub,
-        journal, lifecycle, permission, relay, sessions as host_sessions,
+        demand_core, demand_fresh_ids, demand_started, demand_unheard,
+        extensions as host_extensions, full_hub, journal, lifecycle, permission, relay,
     },
     prelude::*,
 };
@@ -1405,7 +1405,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     ),
     (
         "started",
-        Find(|p, _| Ok(Bound::Data(host_sessions::demand_started(p.t)?.into()))),
+        Find(|p, _| Ok(Bound::Data(demand_started(p.t)?.into()))),
     ),
     (
         "fresh_ids",

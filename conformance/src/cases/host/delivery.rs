@@ -1,14 +1,21 @@
-//! H-FRM: lines as adapters really write them.
+//! H-FRM, H-SES and H-TRN: lines as adapters really write them, sessions that are kept apart, and turns
+//! that end once.
+
+use std::cell::RefCell;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 
+use super::demand_unheard;
 use crate::{
     cases::{corpus, prelude::*},
     process::usage_of,
 };
 
-/// The family.
+/// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-SES-11", similar_ids),
+    ("H-TRN-05", idle_end),
+    ("H-TRN-06", between_turns),
     ("H-FRM-07", malformed_lines),
     ("H-FRM-08", not_utf8),
     ("H-FRM-10", long_lines),
@@ -156,4 +163,82 @@ fn last_line(t: &mut Trial) -> Outcome {
         super::shown(&text),
     );
     Ok(())
+}
+
+fn similar_ids(t: &mut Trial) -> Outcome {
+    let s = t.open_as("Session-aB-\u{e9}")?;
+    t.introduce(&s)?;
+    let id = t.lower(&s)?.id;
+    let token = t.token();
+    let swapped: String = id
+        .chars()
+        .map(|c| {
+            if c.is_ascii_lowercase() {
+                c.to_ascii_uppercase()
+            } else {
+                c.to_ascii_lowercase()
+            }
+        })
+        .collect();
+    let cut: String = id.chars().take(id.chars().count() - 1).collect();
+    let similar = [
+        format!("{id} "),
+        format!(" {id}"),
+        format!("{id}\0"),
+        format!("{id}\n"),
+        cut,
+        swapped,
+        id.replace('\u{e9}', "e\u{301}"),
+    ];
+    let mut actions = Vec::new();
+    for other in similar.iter().filter(|other| **other != id) {
+        actions.push(json!(["session", other, [["say", token], ["complete"]]]));
+    }
+    actions.push(json!(["say", "mine"]));
+    actions.push(json!(["complete"]));
+    t.demand_answer(&s, &json!(actions), "mine")?;
+    t.settle()?;
+    demand_unheard(t, &token)?;
+    t.demand_ends_now(&s, 2)
+}
+
+fn idle_end(t: &mut Trial) -> Outcome {
+    let s = t.open()?;
+    t.act(
+        &s,
+        &json!([
+            ["complete"],
+            ["delay", 150],
+            ["complete"],
+            ["complete"],
+            ["pid"]
+        ]),
+    )?;
+    if t.wait_logged(0, t.bounds.secs(20.0), |act| act["ev"] == "pid")
+        .is_none()
+    {
+        return t.late(
+            "the adapter can write `turn.complete`",
+            "no one reads its stdout",
+        );
+    }
+    // Read before the next input is written; otherwise no host could assign them.
+    t.demand_ends(&s, 1)?;
+    t.demand_served(&s, "next")?;
+    t.demand_ends(&s, 2)
+}
+
+fn between_turns(t: &mut Trial) -> Outcome {
+    let s = t.open()?;
+    let token = t.token();
+    let turn = t.act(&s, &json!([["complete"], ["delay", 200], ["say", token]]))?;
+    let text = RefCell::new(String::new());
+    let heard = |seen: &crate::trial::Seen| {
+        if seen.session() == s.id() {
+            text.borrow_mut().push_str(seen.on_channel("stdout"));
+        }
+        text.borrow().contains(&token)
+    };
+    let heard = t.wait(turn.end.index, t.bounds.deadline, heard).is_some();
+    t.demand(heard, "the output between turns is delivered", "it is not")
 }
