@@ -41,7 +41,7 @@ const OPTIONS = new Map<string, Check>([
   ...checks(isMap, "variables env"),
   ...checks(isNumber, "temperature max_cost_usd"),
   ...checks(isUint, "iteration max_turns max_tokens turn_timeout_ms inactivity_timeout_ms"),
-  ...checks(isKnown, "mcp_servers skills"),
+  ...checks(isKnown, "mcp_servers output_schema skills"),
 ]);
 
 /** The adapter and the sessions of one pipe. */

@@ -660,6 +660,8 @@ export interface SessionStartMessage {
   mode?: string;
   /** The model. */
   model?: string;
+  /** JSON Schema of the answer of each turn. */
+  output_schema?: Json;
   /** The mode in which tools are permitted. */
   permission_mode?: string;
   /** The protocol's version that the host speaks ([ext.1]). */
@@ -1760,7 +1762,7 @@ export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["session.info", ["_meta","adapter","allowed_tools","capabilities","commands","context","denied_tools","display_id","input_modes","mode","model","models","modes","native_session_id","options","options_applied","permission_mode","reasoning_effort","session_id","turn_id","type"]],
   ["session.ready", ["_meta","adapter","allowed_tools","capabilities","commands","context","denied_tools","display_id","extensions","input_modes","max_line","mode","model","models","modes","native_session_id","options","options_applied","permission_mode","protocol","reasoning_effort","session_id","turn_id","type"]],
   ["session.refused", ["_meta","last_seq","message","reason","session_id","turn_id","type"]],
-  ["session.start", ["_meta","add_dirs","agent_id","allowed_domains","allowed_tools","cwd","denied_tools","env","exchange_dir","extensions","extra_args","inactivity_timeout_ms","iteration","max_cost_usd","max_line","max_tokens","max_turns","mcp_servers","mode","model","permission_mode","protocol","reasoning_effort","resume","role","run_id","session_id","skills","system_prompt","system_prompt_mode","task_id","temperature","turn_id","turn_timeout_ms","type","user_id","variables"]],
+  ["session.start", ["_meta","add_dirs","agent_id","allowed_domains","allowed_tools","cwd","denied_tools","env","exchange_dir","extensions","extra_args","inactivity_timeout_ms","iteration","max_cost_usd","max_line","max_tokens","max_turns","mcp_servers","mode","model","output_schema","permission_mode","protocol","reasoning_effort","resume","role","run_id","session_id","skills","system_prompt","system_prompt_mode","task_id","temperature","turn_id","turn_timeout_ms","type","user_id","variables"]],
   ["session.update", ["_meta","allowed_tools","denied_tools","mode","model","options","permission_mode","reasoning_effort","session_id","turn_id","type"]],
   ["sessions.list", ["_meta","agent_id","archived","cursor","cwd","extensions","id","limit","request_id","session_id","state","text","turn_id","type"]],
   ["sessions.list.result", ["_meta","entries","error","missing","next","request_id","session_id","sessions","turn_id","type"]],

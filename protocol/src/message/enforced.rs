@@ -85,7 +85,7 @@ impl SessionStart {
         let asked = asked! { self:
             variables cwd add_dirs model reasoning_effort temperature system_prompt system_prompt_mode mode
             permission_mode allowed_tools denied_tools allowed_domains max_turns max_cost_usd max_tokens turn_timeout_ms
-            inactivity_timeout_ms mcp_servers skills env extra_args
+            inactivity_timeout_ms output_schema mcp_servers skills env extra_args
         };
         asked
             .into_iter()

@@ -72,6 +72,8 @@ objects! {
         pub turn_timeout_ms: Option<u64>,
         /// Timeout for the silence of a running turn, in milliseconds.
         pub inactivity_timeout_ms: Option<u64>,
+        /// JSON Schema of the answer of each turn.
+        pub output_schema: Option<Json>,
         /// MCP servers, as the agent takes them.
         pub mcp_servers: Option<Json>,
         /// Skills, as the agent takes them.

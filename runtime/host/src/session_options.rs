@@ -54,6 +54,7 @@ pub(crate) fn open(
         max_tokens: _,
         turn_timeout_ms: _,
         inactivity_timeout_ms: _,
+        output_schema: _,
         mcp_servers,
         skills,
         env,

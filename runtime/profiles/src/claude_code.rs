@@ -52,7 +52,7 @@ use crate::agent::{credentials, describe};
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(7);
 
 /// The options of `session.start` that hold.
-pub(crate) const HONOURED: [&str; 13] = [
+pub(crate) const HONOURED: [&str; 14] = [
     "add_dirs",
     "reasoning_effort",
     "system_prompt_mode",
@@ -63,6 +63,7 @@ pub(crate) const HONOURED: [&str; 13] = [
     "allowed_domains",
     "max_turns",
     "max_cost_usd",
+    "output_schema",
     "mcp_servers",
     "skills",
     "resume",

@@ -207,6 +207,10 @@ impl Codex {
             developer: skills.after(developer.as_deref(), &mut warnings),
             tool_env,
             mcp_servers,
+            output_schema: options
+                .output_schema
+                .as_deref()
+                .and_then(|schema| serde_json::from_str(schema).ok()),
         };
         let mut thread = Thread::new(
             self.settings.clone(),
@@ -346,7 +350,13 @@ impl Adapter for Codex {
             "reasoning_effort",
             "system_prompt_mode",
         ])
-        .honours(["mode", "permission_mode", "mcp_servers", "skills"])
+        .honours([
+            "mode",
+            "permission_mode",
+            "mcp_servers",
+            "skills",
+            "output_schema",
+        ])
     }
 
     async fn diagnose(&self) -> Vec<Check> {

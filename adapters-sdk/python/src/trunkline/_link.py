@@ -285,7 +285,7 @@ def _has(message: Message, name: str) -> bool:
 
 def options_of(message: Message, agreed: frozenset[str]) -> Message:
     """The fields of a `session.start` that count: of the agreed extensions, and of their type."""
-    known = {*STRINGS, *LISTS, *MAPS, *NUMBERS, "iteration", "max_turns", "mcp_servers", "skills"}
+    known = {*STRINGS, *LISTS, *MAPS, *NUMBERS, "iteration", "max_turns", "mcp_servers", "output_schema", "skills"}
     names = set(CORE_START) | (known if "options" in agreed else set())
     start = {name: message[name] for name in names if name in message and _has(message, name)}
     if start.get("system_prompt_mode") not in (None, "append", "replace"):

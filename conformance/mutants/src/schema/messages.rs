@@ -166,6 +166,7 @@ pub const DOWN: &[Shape] = shapes! {
             max_tokens? Uint,
             turn_timeout_ms? Uint,
             inactivity_timeout_ms? Uint,
+            output_schema? Any,
             mcp_servers? Any,
             skills? Any,
             env? Map(&Str),

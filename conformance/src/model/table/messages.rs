@@ -114,6 +114,7 @@ pub(crate) const TABLES: &[Table] = &[
                 max_tokens? Uint,
                 turn_timeout_ms? Uint,
                 inactivity_timeout_ms? Uint,
+                output_schema? Any,
                 mcp_servers? Any,
                 skills? Any,
                 env? Map(&Text),

@@ -275,7 +275,7 @@ impl ListedOptions {
             model mode reasoning_effort resume role variables cwd add_dirs exchange_dir temperature
             system_prompt system_prompt_mode permission_mode allowed_tools denied_tools
             allowed_domains max_turns max_cost_usd max_tokens turn_timeout_ms inactivity_timeout_ms
-            mcp_servers skills env extra_args
+            output_schema mcp_servers skills env extra_args
         )
     }
 
@@ -661,6 +661,7 @@ mod tests {
             ("add_dirs", r#"["/"]"#, false, false),
             ("exchange_dir", r#""/""#, false, false),
             ("allowed_tools", "[]", false, false),
+            ("output_schema", "{}", true, true),
             ("mcp_servers", "[]", false, false),
             ("skills", "[]", false, false),
             ("env", "{}", false, false),

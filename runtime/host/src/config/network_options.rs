@@ -43,6 +43,8 @@ options! {
         TurnTimeout = "turn_timeout_ms",
         /// `inactivity_timeout_ms`.
         InactivityTimeout = "inactivity_timeout_ms",
+        /// `output_schema`.
+        OutputSchema = "output_schema",
     }
 }
 
@@ -76,7 +78,13 @@ impl From<Vec<NetworkOption>> for NetworkOptions {
 impl Default for NetworkOptions {
     fn default() -> Self {
         use NetworkOption as O;
-        Self::listed([O::Model, O::Mode, O::ReasoningEffort, O::Title])
+        Self::listed([
+            O::Model,
+            O::Mode,
+            O::ReasoningEffort,
+            O::Title,
+            O::OutputSchema,
+        ])
     }
 }
 

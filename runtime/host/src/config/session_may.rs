@@ -93,6 +93,7 @@ pub(crate) const HARMLESS: &[&str] = &[
     "max_tokens",
     "turn_timeout_ms",
     "inactivity_timeout_ms",
+    "output_schema",
 ];
 
 /// A name that is not an option of a session.

@@ -853,7 +853,13 @@ fn what_a_network_may_set_is_a_list_that_names_nothing_of_this_machine() {
     let default = listed("");
     assert_eq!(
         default.names().collect::<Vec<_>>(),
-        ["model", "mode", "reasoning_effort", "title"]
+        [
+            "model",
+            "mode",
+            "reasoning_effort",
+            "title",
+            "output_schema"
+        ]
     );
     assert_eq!(
         listed(r#", "network_options": []"#),

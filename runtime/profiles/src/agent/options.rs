@@ -15,6 +15,7 @@ use super::deadlines::Deadlines;
 use super::failure;
 use super::launch::Launch;
 use super::settings::Common;
+use super::system_prompt::LONGEST_ARGUMENT;
 use super::tool_loop::ToolLoopAction;
 use super::{model, secrets, variables};
 
@@ -43,6 +44,8 @@ pub(crate) struct Options {
     pub(crate) max_turns: Option<u64>,
     pub(crate) max_cost_usd: Option<f64>,
     pub(crate) temperature: Option<f64>,
+    /// JSON Schema of the answers, at most [`LONGEST_ARGUMENT`] bytes.
+    pub(crate) output_schema: Option<String>,
     /// MCP servers: the configuration's, then the session's.
     pub(crate) mcp_servers: Vec<Value>,
     /// Skills: the configuration's folders, then the session's.
@@ -61,6 +64,23 @@ pub(crate) struct Options {
 /// A text that is asked for; an empty one is none.
 pub(crate) fn filled(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
+}
+
+/// Checks the JSON Schema of a session's answers, which an agent may receive as an argument.
+///
+/// # Errors
+/// It is no object, or too long.
+fn check_schema(schema: &Json) -> Result<(), Error> {
+    if !schema.get().starts_with('{') {
+        return Err(Error::refused("`output_schema` must be an object"));
+    }
+    if schema.get().len() > LONGEST_ARGUMENT {
+        return Err(Error::refused(format!(
+            "`output_schema` has {} bytes; at most {LONGEST_ARGUMENT} are accepted",
+            schema.get().len()
+        )));
+    }
+    Ok(())
 }
 
 impl Options {
@@ -88,9 +108,10 @@ impl Options {
     /// these options are in use.
     ///
     /// # Errors
-    /// They hold more secrets than can be hidden.
+    /// They hold more secrets than can be hidden, or an `output_schema` that no agent accepts.
     pub(crate) fn of(common: &Common, start: SessionStart) -> Result<Self, Error> {
         let secrets = secrets::hold(&start)?;
+        start.output_schema.as_ref().map_or(Ok(()), check_schema)?;
         Ok(Self {
             _secrets: secrets,
             ..Self::merged(common, start)
@@ -141,6 +162,7 @@ impl Options {
             max_turns: start.max_turns,
             max_cost_usd: start.max_cost_usd,
             temperature: start.temperature,
+            output_schema: start.output_schema.map(|schema| schema.get().to_owned()),
             mcp_servers: common
                 .mcp_servers
                 .clone()

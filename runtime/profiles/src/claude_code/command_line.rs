@@ -134,6 +134,10 @@ pub(super) fn launch(
         since().need("--max-budget-usd", "`max_cost_usd`", version)?;
         launch = launch.arg("--max-budget-usd").arg(budget.to_string());
     }
+    if let Some(schema) = &options.output_schema {
+        since().need("--json-schema", "`output_schema`", version)?;
+        launch = launch.option("--json-schema", Some(schema));
+    }
     if let Some(prompt) = files.prompt {
         launch = launch.args(system_prompt(settings, options, prompt, version)?);
     }

@@ -73,6 +73,8 @@ pub(super) struct Run<'r> {
     pub(super) listing: Option<&'r str>,
     /// Instructions in place of Codex's own.
     pub(super) base: Option<&'r Path>,
+    /// JSON Schema of the last message.
+    pub(super) schema: Option<&'r Path>,
     pub(super) images: &'r [String],
     /// Overrides for MCP servers, without secrets.
     pub(super) mcp: &'r [String],
@@ -121,6 +123,9 @@ pub(super) fn exec(run: &Run<'_>) -> Launch {
             false => "experimental_instructions_file",
         };
         launch = config(launch, key, &quote_toml(&base.to_string_lossy()));
+    }
+    if let Some(schema) = run.schema {
+        launch = launch.arg("--output-schema").arg(schema);
     }
     let short = |prompt: &&String| prompt.len() <= LONGEST_ARGUMENT;
     let told = since().has("developer_instructions", run.version);
@@ -188,6 +193,10 @@ mod tests {
             add_dirs: &settings.additional_dirs,
             listing: None,
             base: None,
+            schema: options
+                .output_schema
+                .as_ref()
+                .map(|_| Path::new("/schema.json")),
             images: &[],
             mcp: &[],
             thread,
@@ -247,6 +256,12 @@ mod tests {
             line.contains(r#"-c developer_instructions="Say \"hi\".""#),
             "{line}"
         );
+        let schema = SessionStart {
+            output_schema: trunkline_sdk::Json::of(&serde_json::json!({})).ok(),
+            ..plain()
+        };
+        let line = exec_line("{}", schema, None);
+        assert!(line.contains("--output-schema /schema.json -"), "{line}");
         let long = SessionStart {
             system_prompt: Some("x".repeat(LONGEST_ARGUMENT + 1)),
             ..plain()

@@ -51,6 +51,8 @@ pub(super) struct Exec {
     skills: Roster,
     /// Instructions in place of Codex's own.
     base: Option<PromptFile>,
+    /// JSON Schema of the last message.
+    schema: Option<PromptFile>,
     /// Instructions at the head of the first input.
     before: Option<String>,
     /// True if a login is known, or known to be needless.
@@ -107,6 +109,8 @@ impl Exec {
             }
             _ => (None, None),
         };
+        let schema = options.output_schema.as_deref().map(PromptFile::new);
+        let schema = schema.transpose()?;
         if !policy.bypasses() {
             warnings
                 .push("codex exec asks no one: what would need an approval is refused".to_owned());
@@ -121,6 +125,7 @@ impl Exec {
             report,
             skills,
             base,
+            schema,
             before,
             has_login: false,
             warnings,
@@ -172,7 +177,9 @@ impl Exec {
         let end = match outcome {
             Ok(Outcome::Ended(end, ended)) => {
                 let exit = ended.map(|ended| ended.exit);
+                let answer = self.thread.lines.translator.answer.take();
                 end.complete(TurnComplete {
+                    result: answer.filter(|_| self.options.output_schema.is_some()),
                     exit_code: exit.and_then(|exit| exit.code).filter(|code| *code != 0),
                     signal: exit.and_then(|exit| exit.signal),
                     ..TurnComplete::default()
@@ -221,6 +228,7 @@ impl Exec {
             add_dirs: &self.settings.additional_dirs,
             listing: self.skills.listing(),
             base: self.base.as_ref().map(PromptFile::path),
+            schema: self.schema.as_ref().map(PromptFile::path),
             images,
             mcp: &overrides.args,
             thread: self.thread.id.as_deref(),

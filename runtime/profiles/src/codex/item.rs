@@ -10,7 +10,7 @@ use super::shell;
 use crate::agent::read::{self, list};
 
 /// The longest result that a tool call's end repeats, in bytes.
-const LONGEST_RESULT: usize = 256 * 1024;
+pub(super) const LONGEST_RESULT: usize = 256 * 1024;
 
 /// An item, as far as its kind and id are text.
 #[derive(Debug, Clone, Copy)]

@@ -28,6 +28,8 @@ pub(super) struct ThreadOptions {
     pub(super) tool_env: BTreeMap<String, String>,
     /// `mcp_servers` tables, by name. They hold secrets.
     pub(super) mcp_servers: Map<String, Value>,
+    /// JSON Schema of the last message of each turn.
+    pub(super) output_schema: Option<Value>,
 }
 
 impl ThreadOptions {
@@ -114,13 +116,13 @@ pub(super) fn turn(
     thread: &str,
     input: &[Value],
     overrides: &Overrides,
-    roots: &[String],
+    options: &ThreadOptions,
 ) -> Map<String, Value> {
     let policy = overrides.policy.unwrap_or_default();
     let sandbox = policy.sandbox.map(|sandbox| {
         let mut params = sandbox.policy();
-        if sandbox == Sandbox::WorkspaceWrite && !roots.is_empty() {
-            params["writableRoots"] = json!(roots);
+        if sandbox == Sandbox::WorkspaceWrite && !options.add_dirs.is_empty() {
+            params["writableRoots"] = json!(options.add_dirs);
         }
         params
     });
@@ -131,6 +133,7 @@ pub(super) fn turn(
         "effort": overrides.effort,
         "approvalPolicy": policy.approval.map(Approval::name),
         "sandboxPolicy": sandbox,
+        "outputSchema": options.output_schema,
     }))
 }
 
@@ -181,6 +184,7 @@ mod tests {
                 .as_object()
                 .unwrap()
                 .clone(),
+            output_schema: None,
         };
         let expected = json!({
             "cwd": "/srv", "model": "gpt", "approvalPolicy": "on-request", "sandbox": "workspace-write",
@@ -209,7 +213,12 @@ mod tests {
 
     #[test]
     fn a_turn_says_only_what_has_changed() {
-        let bare = turn("t", &[words("hi")], &Overrides::default(), &[]);
+        let bare = turn(
+            "t",
+            &[words("hi")],
+            &Overrides::default(),
+            &ThreadOptions::default(),
+        );
         assert_eq!(
             Value::Object(bare),
             json!({"threadId": "t", "input": [{"type": "text", "text": "hi"}]})
@@ -223,7 +232,13 @@ mod tests {
                 danger: false,
             }),
         };
-        let turn = turn("t", &[], &overrides, &["/more".to_owned()]);
+        let options = ThreadOptions {
+            add_dirs: vec!["/more".to_owned()],
+            output_schema: Some(json!({"type": "object"})),
+            ..ThreadOptions::default()
+        };
+        let turn = turn("t", &[], &overrides, &options);
+        assert_eq!(turn["outputSchema"], json!({"type": "object"}));
         assert_eq!(
             (&turn["model"], &turn["effort"]),
             (&json!("m"), &json!("low"))

@@ -5,6 +5,7 @@ mod told;
 use std::collections::HashMap;
 
 use hmac_sha256::Hash as Sha256;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use trunkline_sdk::protocol::{AdapterBody, Compaction, CompactionTrigger, ContextUsage, Custom};
 use trunkline_sdk::{Category, Error, Json, ToolCallId};
@@ -14,7 +15,7 @@ use self::told::{
     mcp_status, output, plan, printed, progress, rate_limit, rerouted, tell, thinking,
 };
 use super::fault::Fault;
-use super::item::{Item, Kind, diffs};
+use super::item::{Item, Kind, LONGEST_RESULT, diffs};
 use super::usage::{Meter, read_tokens};
 use crate::agent::end::EndSigns;
 use crate::agent::report::meta_log;
@@ -94,6 +95,8 @@ pub(super) struct Translator {
     pub(super) meter: Meter,
     limits: Option<Value>,
     diff: Option<String>,
+    /// The last message of the turn, if it is a JSON object.
+    pub(super) answer: Option<Json>,
     /// The last word that this translator forgets at a turn's beginning.
     warned: Option<String>,
 }
@@ -113,6 +116,7 @@ impl Translator {
         self.items.clear();
         self.changes.clear();
         self.diff = None;
+        self.answer = None;
     }
 
     /// The turn's id is known.
@@ -258,7 +262,13 @@ impl Translator {
         let told = open.told;
         match item.kind {
             Kind::AgentMessage | Kind::Plan => {
-                output(item.id, self.rest(item.id, item.text("text")))
+                let text = item.text("text");
+                let is_object = text.starts_with('{') && text.len() <= LONGEST_RESULT;
+                self.answer = is_object
+                    .then(|| serde_json::from_str::<&RawValue>(text).ok())
+                    .flatten()
+                    .and_then(|answer| Json::of(answer).ok());
+                output(item.id, self.rest(item.id, text))
             }
             Kind::Reasoning if told == 0 => thinking(item.id, &reasoning(&item)),
             Kind::TodoList => tell(plan(item.get(["items", "items"]), "text")),

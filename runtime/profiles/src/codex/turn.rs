@@ -90,7 +90,7 @@ async fn serve(
 ) -> TurnComplete {
     thread.warn(turn).await;
     let overrides = std::mem::take(&mut thread.overrides);
-    let params = request::turn(&link.thread, &input, &overrides, &thread.thread.add_dirs);
+    let params = request::turn(&link.thread, &input, &overrides, &thread.thread);
     drop(input);
     let deadlines = thread.options.deadlines;
     let begin = Command::Call(
@@ -125,7 +125,11 @@ async fn serve(
         }
         Some(Over::Ended) => {
             signs.cut(why);
-            return signs.judge().complete(TurnComplete::default());
+            let answer = thread.translator.answer.take();
+            return signs.judge().complete(TurnComplete {
+                result: answer.filter(|_| thread.options.output_schema.is_some()),
+                ..TurnComplete::default()
+            });
         }
         Some(Over::Taken) => {
             if let Some(turn) = unfinished.take() {

@@ -175,8 +175,12 @@ def decide(user_texts, results, tools, want_json):
     r = Reply()
     m = last_directive(user_texts)
     d = m.group(1) if m else ""
+    data = {"reasoning": "done", "next_speaker": "user", "title": "Fake title"}
     if want_json:
-        r.chunks = [json.dumps({"reasoning": "done", "next_speaker": "user", "title": "Fake title"})]
+        r.chunks = [json.dumps(data)]
+        return r
+    if "StructuredOutput" in tools:               # claude: the answer by a schema
+        r.calls.append(("StructuredOutput", data, tools["StructuredOutput"]))
         return r
     if d.startswith("over"):
         call = overwrite_call(tools, m.group(11), len(results))

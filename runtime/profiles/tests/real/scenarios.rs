@@ -213,6 +213,11 @@ pub(crate) const FURTHER: &[Scenario] = &[
         run: replies::allowed_tools,
     },
     Scenario {
+        name: "output schema",
+        means: "with a JSON Schema in `output_schema` each turn's answer comes as data, in `result`; or the option is not applied",
+        run: replies::output_schema,
+    },
+    Scenario {
         name: "native id",
         means: "a session reports one id of the agent's own with its first turn, keeps it, and the agent keeps it too",
         run: kept::native_id,

@@ -1,6 +1,6 @@
 use serde_json::json;
-use trunkline_sdk::SessionStart;
 use trunkline_sdk::protocol::SystemPromptMode;
+use trunkline_sdk::{Json, SessionStart};
 
 use super::*;
 
@@ -163,6 +163,14 @@ fn options_become_arguments() {
             "--fallback-model haiku --settings /s.json --setting-sources user,local --strict-mcp-config",
         ),
         (json!({"project_mcp": true}), none(), "--strict-mcp-config"),
+        (
+            json!({}),
+            SessionStart {
+                output_schema: Json::of(&json!({"type": "object"})).ok(),
+                ..none()
+            },
+            r#"--json-schema {"type":"object"}"#,
+        ),
         (
             json!({"dangerous": true}),
             none(),
@@ -385,4 +393,32 @@ fn each_mode_of_the_schema_is_known() {
         let options = Options::configured(&settings.common());
         assert!(permission_mode(&settings, &options).is_ok(), "{mode}");
     }
+}
+
+#[test]
+fn a_schema_needs_an_object_of_a_bounded_length_and_a_recent_version() {
+    let start = |schema: &str| SessionStart {
+        output_schema: Json::of(&serde_json::from_str::<serde_json::Value>(schema).unwrap()).ok(),
+        ..SessionStart::default()
+    };
+    let options = |schema: &str| Options::of(&settings(json!({})).common(), start(schema));
+    assert!(options("{}").is_ok());
+    let long = format!("{{\"title\":\"{}\"}}", "x".repeat(64 * 1024));
+    for (schema, message) in [
+        ("[]", "must be an object"),
+        ("null", "must be an object"),
+        (long.as_str(), "has 65548 bytes; at most 65536"),
+    ] {
+        let error = options(schema).err().unwrap().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+    let old = try_line(
+        json!({}),
+        start("{}"),
+        Some(Version(2, 0, 44)),
+        Begin::New(ID),
+        &Files::default(),
+    );
+    let error = old.err().unwrap().to_string();
+    assert!(error.contains("too old for `output_schema`"), "{error}");
 }

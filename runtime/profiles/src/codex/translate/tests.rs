@@ -393,3 +393,30 @@ fn a_long_text_comes_in_pieces_that_end_with_characters() {
     let whole: String = told.iter().map(|line| &line["output ".len()..]).collect();
     assert_eq!(whole, text);
 }
+
+#[test]
+fn the_last_message_is_the_answer_if_it_is_an_object() {
+    let mut translator = translator();
+    let mut message = |id: &str, text: &str| {
+        let item = json!({"item": {"type": "agentMessage", "id": id, "text": text}});
+        note(&mut translator, "item/completed", item);
+        let answer = translator.answer.as_ref();
+        answer.map(|answer| answer.get().to_owned())
+    };
+    assert_eq!(message("a", r#"{"n":1}"#).as_deref(), Some(r#"{"n":1}"#));
+    assert_eq!(message("b", "Done."), None);
+    assert_eq!(message("c", r#"{"n":"#), None);
+    assert_eq!(
+        message(
+            "d",
+            &format!("{{\"n\":\"{}\"}}", "x".repeat(LONGEST_RESULT))
+        ),
+        None
+    );
+    assert_eq!(
+        message("e", r#"{"z":1,"a":2}"#).as_deref(),
+        Some(r#"{"z":1,"a":2}"#)
+    );
+    translator.begin();
+    assert_eq!(translator.answer, None);
+}

@@ -115,6 +115,31 @@ pub(super) fn said(turn: &Turn, member: &str) -> Option<Value> {
         .cloned()
 }
 
+/// Two turns, since an agent may apply the schema to one turn only.
+pub(super) fn output_schema(place: &Place) -> Step {
+    let mut hub = place.host(Credentials::There)?;
+    let schema = json!({
+        "type": "object",
+        "properties": {"reasoning": {"type": "string"}, "next_speaker": {"type": "string"}, "title": {"type": "string"}},
+        "required": ["reasoning", "next_speaker", "title"],
+        "additionalProperties": false,
+    });
+    place.open(&mut hub, "s", &json!({"output_schema": schema}))?;
+    let first = hub.turn("s", "FAKE:text")?;
+    let applied = said(&first, "options_applied").unwrap_or_default();
+    if applied.to_string().contains("output_schema") {
+        for turn in [first, hub.turn("s", "FAKE:text")?] {
+            turn.is("completed")?;
+            expect(
+                turn.end["result"]["title"] == "Fake title",
+                "the answer as data",
+                format_args!("{}; {}", turn.end, turn.told()),
+            )?;
+        }
+    }
+    place.end(hub)
+}
+
 pub(super) fn instructions(place: &Place) -> Step {
     let mut hub = place.host(Credentials::There)?;
     place.open(
