@@ -256,6 +256,8 @@ pub(crate) struct SessionActor {
     queue: VecDeque<QueuedItem>,
     placing: Option<Box<FilePlacing>>,
     unannounced: Vec<UnannouncedFile>,
+    /// Number of the last input that began its way to the agent.
+    last_input: u64,
     keeping: Option<Box<FileInProgress>>,
     replies: FuturesUnordered<BoxedReply<HostReply>>,
     /// Requests that wait for an answer, by the ids that listeners know.
@@ -384,6 +386,7 @@ impl SessionActor {
             queue: VecDeque::new(),
             placing: None,
             unannounced: Vec::new(),
+            last_input: 0,
             keeping: None,
             replies: FuturesUnordered::new(),
             pending: HashMap::new(),

@@ -224,6 +224,12 @@ impl Client {
     }
 }
 
+fn file_message(file: &FileInput) -> Value {
+    let mut message = serde_json::to_value(file).unwrap();
+    message["type"] = json!("file.input");
+    message
+}
+
 fn end(content: &EntryContent) -> Option<Value> {
     match &content.body {
         EntryBody::Adapter(AdapterBody::TurnComplete(end)) => serde_json::to_value(end).ok(),
@@ -275,12 +281,7 @@ async fn a_repeated_or_refused_input_delivers_no_file() {
 async fn a_file_goes_with_the_next_turn_of_the_client_that_sent_it() {
     let (mut world, one) = World::new().await;
     let mut two = world.join().await;
-    let file = serde_json::to_value(world.file("mine", "1")).unwrap();
-    let mut message = json!({"type": "file.input"});
-    message
-        .as_object_mut()
-        .unwrap()
-        .extend(file.as_object().unwrap().clone());
+    let message = file_message(&world.file("mine", "1"));
     one.send(message.clone()).await;
     // The file is entered at once.
     let delivered = |content: &EntryContent| {
@@ -301,6 +302,27 @@ async fn a_file_goes_with_the_next_turn_of_the_client_that_sent_it() {
     two.submit("m-3", "again", Vec::new()).await;
     assert_eq!(agent.read("file.input").await["file_name"], "mine");
     agent.end_turn("again").await;
+}
+
+/// The copy of a file may be ready before the input ahead of it is stored.
+#[tokio::test]
+async fn a_file_behind_an_input_goes_with_the_next_one() {
+    let (mut world, client) = World::new().await;
+    let message = file_message(&world.file("later", "1"));
+    let mut agent = None;
+    for round in 0..20 {
+        let (first, second) = (format!("first {round}"), format!("second {round}"));
+        client.submit(&first, &first, Vec::new()).await;
+        client.send(message.clone()).await;
+        client.submit(&second, &second, Vec::new()).await;
+        let agent = match &mut agent {
+            Some(agent) => agent,
+            none => none.insert(world.agent().await),
+        };
+        agent.end_turn(&first).await;
+        assert_eq!(agent.read("file.input").await["file_name"], "later");
+        agent.end_turn(&second).await;
+    }
 }
 
 #[tokio::test]

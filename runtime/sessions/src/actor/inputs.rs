@@ -57,6 +57,8 @@ pub(crate) struct QueuedInput {
     files: VecDeque<FileInput>,
     placed: Vec<PlacedFile>,
     settings: Option<Box<SessionUpdate>>,
+    /// Its number among the inputs on their way to the agent, once it has left the queue.
+    number: u64,
     /// The span in which the input was sent. The turn's span follows from it.
     from: Span,
 }
@@ -104,6 +106,8 @@ pub(super) struct UnannouncedFile {
     /// listener.
     pub(super) by: Option<ListenerNo>,
     pub(super) file: PlacedFile,
+    /// Number of the last input that left the queue before it: the file belongs to a later one ([file.2]).
+    after: u64,
 }
 
 impl SessionActor {
@@ -136,6 +140,7 @@ impl SessionActor {
             files: files.into(),
             placed: Vec::new(),
             settings,
+            number: 0,
             from,
         };
         self.begin_turn(turn_id, queued, found);
@@ -328,6 +333,8 @@ impl SessionActor {
                         self.place_file(by, Some(turn), file);
                         continue;
                     }
+                    self.last_input += 1;
+                    queued.number = self.last_input;
                     self.given.push_back(GivenTurn {
                         id: turn.clone(),
                         no: None,
@@ -366,6 +373,7 @@ impl SessionActor {
             by,
             input,
             placed,
+            number,
             from,
             ..
         } = queued;
@@ -374,7 +382,7 @@ impl SessionActor {
         let end = match opened {
             Err(closed) => ends::never_sent(&closed),
             Ok(session) => {
-                self.announce_files(&session, by);
+                self.announce_files(&session, by, number);
                 placed.into_iter().for_each(|file| session.announce(file));
                 match from.in_scope(|| session.send(input)) {
                     Ok(sent) => {
@@ -392,9 +400,12 @@ impl SessionActor {
         self.end_turn(turn, end, None);
     }
 
-    /// Announces the files of a listener, and the files of listeners that have left.
-    fn announce_files(&mut self, session: &trunkline_host::Session, by: ListenerNo) {
-        let is_due = |file: &mut UnannouncedFile| file.by.is_none_or(|of| of == by);
+    /// Announces the files that came before an input of a listener: its own, and the files of
+    /// listeners that have left. A file that came while the input was being stored belongs to a later
+    /// input.
+    fn announce_files(&mut self, session: &trunkline_host::Session, by: ListenerNo, number: u64) {
+        let is_due =
+            |file: &mut UnannouncedFile| file.after < number && file.by.is_none_or(|of| of == by);
         for due in self.unannounced.extract_if(.., is_due) {
             session.announce(due.file);
         }
@@ -450,7 +461,8 @@ impl SessionActor {
             (Ok(file), None) => {
                 self.write_note(None, delivered, None);
                 let by = self.listeners.contains_key(&by).then_some(by);
-                self.unannounced.push(UnannouncedFile { by, file });
+                let after = self.last_input;
+                self.unannounced.push(UnannouncedFile { by, file, after });
             }
             // If the input was stopped meanwhile, its files are dropped with it.
             (Ok(file), Some(turn)) => {
@@ -618,7 +630,8 @@ impl SessionActor {
         let message_id = input.message.message_id.clone();
         match self.session.clone() {
             Some(session) => {
-                self.announce_files(&session, by);
+                // Its own files are among those that came last.
+                self.announce_files(&session, by, u64::MAX);
                 self.await_host(Box::pin(async move {
                     HostReply::Steered(message_id, session.steer(input).await)
                 }));
