@@ -78,7 +78,7 @@ byEachWay("callbacks answer permissions and questions; what they throw denies an
     const session = await client.open({}, { listen: true });
     const permission = (await session.turn("ask")).text;
     const question = session.turn("question");
-    if (onQuestion === "leave") session.answer((await first(session.events(), ({ type }) => type === "input.request")).request_id, { values: { answer: "by hand" } });
+    if (onQuestion === "leave") await session.answer((await first(session.events(), ({ type }) => type === "input.request")).request_id, { values: { answer: "by hand" } });
     assert.deepEqual([permission, (await question).text], expected);
     session.close();
     await client.close();
