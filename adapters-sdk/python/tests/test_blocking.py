@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from daemon import ADAPTER, NUMBERS, Daemon, command_of, needs_trunkline
+from daemon import NUMBERS, Daemon, command_of, needs_trunkline
 from trunkline.client import BlockingClient, Refused, SessionEnded
 
 
@@ -132,13 +132,13 @@ def test_ctrl_c_ends_a_wait_and_nothing_else(host, monkeypatch):
 @needs_trunkline
 def test_the_blocking_client_of_the_readme_is_true(tmp_path, monkeypatch, capsys):
     readme = (Path(__file__).parent.parent / "README.md").read_text()
-    code = next(c for c in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "BlockingClient(" in c)
+    programs = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    code = next(c for c in programs if "BlockingClient(" in c)
     assert len(code.strip().splitlines()) <= 10
-    (tmp_path / "my-adapter").write_text(f"#!{sys.executable}\nimport sys\nsys.path[:0] = {sys.path!r}\n{ADAPTER}")
-    (tmp_path / "my-adapter").chmod(0o755)
+    (tmp_path / "parrot.py").write_text(f"import sys\nsys.path[:0] = {sys.path!r}\n{programs[0]}")
     monkeypatch.chdir(tmp_path)
     exec(code, {})
-    assert capsys.readouterr().out == NUMBERS
+    assert capsys.readouterr().out == "hello"
 
 
 @needs_trunkline
