@@ -43,7 +43,7 @@ use real::{
     namespace, orphans,
     place::Place,
     program,
-    scenarios::{FURTHER, SCENARIOS, Scenario},
+    scenarios::{BY_SCHEMA, FURTHER, SCENARIOS, Scenario},
 };
 
 /// Timeout of one scenario of one agent.
@@ -82,8 +82,9 @@ fn try_all(program: &Path) {
     let columns: Vec<_> = tables
         .flat_map(|table| chosen(COLUMNS, table, |scenario| scenario.name))
         .collect();
+    let by_schema: Vec<_> = chosen(COLUMNS, BY_SCHEMA, |scenario| scenario.name).collect();
     assert!(
-        !rows.is_empty() && !columns.is_empty(),
+        !rows.is_empty() && !(columns.is_empty() && by_schema.is_empty()),
         "no agent or no scenario has such a name"
     );
     let is_written = [ROWS, COLUMNS]
@@ -99,7 +100,9 @@ fn try_all(program: &Path) {
         for _ in 0..jobs {
             scope.spawn(|| {
                 while let Some(agent) = { rows.lock().expect("no job panics").pop_front() } {
-                    for scenario in &columns {
+                    let has_schema = ["claude-code", "codex"].contains(&agent.profile);
+                    let further = by_schema.iter().filter(|_| has_schema);
+                    for scenario in columns.iter().chain(further) {
                         let cell = attempt(agent, scenario, program);
                         let at = (agent.name.to_owned(), scenario.name.to_owned());
                         tried.lock().expect("no job panics").insert(at, cell);

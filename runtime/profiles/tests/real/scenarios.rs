@@ -213,11 +213,6 @@ pub(crate) const FURTHER: &[Scenario] = &[
         run: replies::allowed_tools,
     },
     Scenario {
-        name: "output schema",
-        means: "with a JSON Schema in `output_schema` each turn's answer comes as data, in `result`; or the option is not applied",
-        run: replies::output_schema,
-    },
-    Scenario {
         name: "native id",
         means: "a session reports one id of the agent's own with its first turn, keeps it, and the agent keeps it too",
         run: kept::native_id,
@@ -233,6 +228,13 @@ pub(crate) const FURTHER: &[Scenario] = &[
         run: kept::secret,
     },
 ];
+
+/// Scenarios of the agents that apply a schema to their answers. They are no columns of the tables.
+pub(crate) const BY_SCHEMA: &[Scenario] = &[Scenario {
+    name: "output schema",
+    means: "with a JSON Schema in `output_schema` each turn's answer comes as data, in `result`",
+    run: replies::output_schema,
+}];
 
 /// The fake model's answer to `FAKE:text`.
 const HELLO: &str = "Hello from the fake model.";

@@ -127,15 +127,18 @@ pub(super) fn output_schema(place: &Place) -> Step {
     place.open(&mut hub, "s", &json!({"output_schema": schema}))?;
     let first = hub.turn("s", "FAKE:text")?;
     let applied = said(&first, "options_applied").unwrap_or_default();
-    if applied.to_string().contains("output_schema") {
-        for turn in [first, hub.turn("s", "FAKE:text")?] {
-            turn.is("completed")?;
-            expect(
-                turn.end["result"]["title"] == "Fake title",
-                "the answer as data",
-                format_args!("{}; {}", turn.end, turn.told()),
-            )?;
-        }
+    expect(
+        applied.to_string().contains("output_schema"),
+        "an option that is applied",
+        applied,
+    )?;
+    for turn in [first, hub.turn("s", "FAKE:text")?] {
+        turn.is("completed")?;
+        expect(
+            turn.end["result"]["title"] == "Fake title",
+            "the answer as data",
+            format_args!("{}; {}", turn.end, turn.told()),
+        )?;
     }
     place.end(hub)
 }
