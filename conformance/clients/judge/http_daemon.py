@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -178,6 +179,7 @@ class HttpDaemon:
     def __init__(self, journal: Journal, token: str = TOKEN) -> None:
         self.journal, self.token = journal, token
         self.port = 0
+        self._reserved: socket.socket | None = None  # keeps the port while the daemon is stopped
         self.requests: list[Request] = []
         self.may_approve = True
         self.heartbeat = 15.0
@@ -194,9 +196,19 @@ class HttpDaemon:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def _bind(self) -> socket.socket:
+        """Returns a socket at the daemon's port, or at one that is free."""
+        bound = socket.socket()
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind(("127.0.0.1", self.port))
+        return bound
+
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, limit=MAX_HEAD)
-        self.port = self._server.sockets[0].getsockname()[1]
+        if self._reserved is None:
+            self._reserved = self._bind()
+            self.port = self._reserved.getsockname()[1]
+        self._server = await asyncio.start_server(self._serve, sock=self._bind(), limit=MAX_HEAD)
 
     async def stop(self) -> None:
         """Closes the port and resets all connections."""
