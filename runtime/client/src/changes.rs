@@ -111,8 +111,8 @@ impl SessionChanges {
     /// Waits for the next event.
     ///
     /// # Errors
-    /// The permanent error, or the last temporary one, with which the stream is given up; again for
-    /// each further call. [`ClientError::RequestFailed`] for an event of more than
+    /// A permanent error, or the last temporary one when the attempts are used up. Each further call
+    /// returns it again. [`ClientError::RequestFailed`] for an event of more than
     /// [`MAX_CHANGE_BYTES`]; otherwise as [`HttpClient::request`].
     ///
     /// # Cancel safety
@@ -130,8 +130,8 @@ impl SessionChanges {
         received
     }
 
-    /// The position behind the last event that [`SessionChanges::next`] returned, with which
-    /// another stream can continue there; `None` within a snapshot.
+    /// Returns the position behind the last event that [`SessionChanges::next`] returned. Another
+    /// stream can continue there. `None` within a snapshot.
     #[must_use]
     pub fn position(&self) -> Option<&str> {
         self.position.as_deref()

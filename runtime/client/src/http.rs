@@ -160,7 +160,7 @@ pub(crate) fn over_limit(limit: usize, name: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-/// The failure of a request for which there was a connection.
+/// Creates the error of a request whose connection broke.
 pub(crate) fn lost(error: &io::Error) -> ClientError {
     match error.kind() {
         io::ErrorKind::InvalidData => {
@@ -245,7 +245,7 @@ pub struct SearchHit {
     pub agent: String,
     /// The session's title.
     pub title: Option<String>,
-    /// The number of the entry in which the text begins; `None` for a title.
+    /// The number of the entry that has the beginning of the text; `None` for a title.
     pub seq: Option<u64>,
     /// The turn of that entry.
     pub turn: Option<String>,

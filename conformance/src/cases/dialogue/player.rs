@@ -615,7 +615,7 @@ impl Player<'_> {
     }
 
     /// Finds messages that reached the adapter, or that it wrote: in a session, or in all (`any`).
-    /// With `within`, waits for the demanded count.
+    /// Compares a count; with `within`, waits until it is reached.
     fn find_below(&mut self, step: &Step, by: Side) -> Outcome<Bound> {
         let place = usize::from(step.wanted_count().is_some());
         let lower = match step.read_word(place)? {

@@ -356,7 +356,7 @@ pub(super) fn keep_conversation(t: &mut Trial) -> Outcome {
     if t.tier() == Tier::Recipe && !recall(t, &first)?.contains(&token) {
         return t.inconclusive("recipe `recall` did not say back what `remember` asked for");
     }
-    // What belongs to the conversation outlives the turn in which it came.
+    // Facts of the conversation outlive their turn.
     t.quick_turn(&first)?;
     let Some(place) = place_of(t, &first) else {
         return t.skip("a native session id or parameters to go on with");
