@@ -453,7 +453,7 @@ impl HttpClient {
         Ok((turn_id.and_then(|id| TurnId::new(id).ok()), result))
     }
 
-    /// Sends a request until it has an answer, and returns the body of that.
+    /// Sends a request, repeats it after temporary errors, and returns the body of the response.
     async fn send(
         &self,
         request: &HttpRequest,
@@ -605,7 +605,7 @@ impl From<UnixSocket> for HttpClient {
     }
 }
 
-/// What [`ClientError::Unsupported`] names for a host without HTTP.
+/// Text of [`ClientError::Unsupported`] for a host without HTTP.
 pub(crate) const NO_HTTP: &str =
     "HTTP; connect to a daemon (`trunkline up`) by its socket or address";
 

@@ -534,7 +534,7 @@ impl Session {
     }
 }
 
-/// What [`ClientError::Unsupported`] names for files without an input, and without HTTP.
+/// Text of [`ClientError::Unsupported`] for files without an input, or without HTTP.
 const NO_FILES: &str = "files by path; give them with an input";
 
 /// Reads a file of at most [`MAX_FILE_BYTES`], and compares it with its announced digest.

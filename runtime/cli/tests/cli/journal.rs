@@ -577,7 +577,7 @@ fn a_file_of_the_agent_outlives_its_host_and_goes_with_its_session() {
 }
 
 /// A journal of the first format, whose host was killed in the turn `t-3` of the session `first`.
-/// It is never written anew: every later version must read it.
+/// Every later version must read this file, so it is never regenerated.
 #[test]
 fn a_journal_of_the_first_format_is_read_and_goes_on() {
     let home = Home::new();

@@ -16,12 +16,12 @@ const STAMPS: &str = concat!(
     "/../process/tests/deadlines/stamps.py"
 );
 
-/// By which its first adapters live: long enough for a busy machine to start them.
+/// Deadline of its first adapters: long enough for a busy machine to start them.
 const FIRST: Duration = Duration::from_secs(8);
 
 /// Commands: `start FIFO` an adapter, `nest FIFO` the agent of a built-in one, `extend
-/// MILLISECONDS` from the deadline or from now, `pass`: waits until none lives. The answer to each
-/// is a line `said: …`.
+/// MILLISECONDS` from the deadline or from now, `pass`: waits until none lives. Each is
+/// answered by a line `said: …`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 #[ignore = "the host of a scene, which runs it in a process of its own"]
 async fn host() {

@@ -451,7 +451,7 @@ async fn an_input_with_files_is_posted_behind_the_earlier_ones_and_a_refused_one
         matches!(refused, Err(ClientError::HttpRefused { status: 422, .. })),
         "{refused:?}"
     );
-    // What was refused is not sent over a pipe, and does not keep the session.
+    // The refused input is not sent over a pipe, and does not keep the session.
     drop((session, turn, first, _events));
     host.expect("session.detach").await;
 }

@@ -69,7 +69,7 @@ pub(crate) fn filled(text: Option<String>) -> Option<String> {
 /// Checks the JSON Schema of a session's answers, which an agent may receive as an argument.
 ///
 /// # Errors
-/// It is no object, or too long.
+/// The schema is no object, or too long.
 fn check_schema(schema: &Json) -> Result<(), Error> {
     if !schema.get().starts_with('{') {
         return Err(Error::refused("`output_schema` must be an object"));

@@ -57,7 +57,7 @@ pub(crate) struct QueuedInput {
     files: VecDeque<FileInput>,
     placed: Vec<PlacedFile>,
     settings: Option<Box<SessionUpdate>>,
-    /// Its number among the inputs on their way to the agent, once it has left the queue.
+    /// Number of the input in the order of delivery, assigned when it leaves the queue.
     number: u64,
     /// The span in which the input was sent. The turn's span follows from it.
     from: Span,
