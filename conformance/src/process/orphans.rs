@@ -1,7 +1,11 @@
 //! Processes that a program leaves behind: found by group, by mark, or by working directory; killed
 //! and counted.
 
-use std::{fs, io, path::Path, time::Duration};
+use std::{
+    fs, io,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use rustix::{
     io::Errno,
@@ -30,10 +34,34 @@ pub(super) struct Seen {
     pub(super) group: u32,
     pub(super) name: String,
     pub(super) zombie: bool,
+    /// Flags of the kernel.
+    flags: u64,
     /// When it was started: with the pid, what no other process ever has.
     started: u64,
     pub(super) processor: Duration,
     pub(super) resident: u64,
+}
+
+impl Seen {
+    /// True for a process that the kernel is ending, or that has SIGKILL and no processor yet.
+    fn is_ending(&self) -> bool {
+        const PF_EXITING: u64 = 0x4;
+        let killed = || {
+            let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+            let pending = status
+                .lines()
+                .find_map(|line| line.strip_prefix("ShdPnd:"))?;
+            u64::from_str_radix(pending.trim(), 16).ok()
+        };
+        let kill = 1 << (Signal::KILL.as_raw() - 1);
+        self.flags & PF_EXITING != 0 || killed().is_some_and(|pending| pending & kill != 0)
+    }
+
+    /// True for a living process that was forked and has not called exec.
+    fn awaits_exec(&self) -> bool {
+        const PF_FORKNOEXEC: u64 = 0x40;
+        !self.zombie && self.flags & PF_FORKNOEXEC != 0 && !self.is_ending()
+    }
 }
 
 /// Makes orphans of the program under test children of this process, so that they can be seen and reaped.
@@ -47,14 +75,22 @@ pub(crate) fn become_subreaper() {
 /// its id.
 pub fn sweep(group: u32, mark: &str, folder: &Path) -> Vec<Orphan> {
     let own = std::process::id();
-    let mut left = Vec::new();
-    // Killing may uncover children that were started meanwhile: repeat until none is found.
-    for _ in 0..8 {
-        let found: Vec<Seen> = processes()
+    let remaining = || -> Vec<Seen> {
+        processes()
             .into_iter()
             .filter(|process| process.pid != own && !(process.pid == group && process.zombie))
             .filter(|process| belongs(process, group, mark, folder))
-            .collect();
+            .collect()
+    };
+    let mut left = Vec::new();
+    // A child between fork and exec notices by itself that its parent has ended.
+    let patience = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < patience && remaining().iter().any(Seen::awaits_exec) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Killing may uncover children that were started meanwhile: repeat until none is found.
+    for _ in 0..8 {
+        let found = remaining();
         if found.is_empty() {
             break;
         }
@@ -62,11 +98,12 @@ pub fn sweep(group: u32, mark: &str, folder: &Path) -> Vec<Orphan> {
             let Some(pid) = Pid::from_raw(process.pid.cast_signed()) else {
                 continue;
             };
+            let ending = process.is_ending();
             kill(&process);
             let reaped =
                 waitpid(Some(pid), WaitOptions::NOHANG).is_ok_and(|status| status.is_some());
-            // A zombie that another process has yet to reap is not a survivor.
-            let survives = !process.zombie || reaped;
+            // Neither what the kernel is ending nor a zombie that another process has yet to reap survives.
+            let survives = if process.zombie { reaped } else { !ending };
             if survives && left.iter().all(|known: &Orphan| known.pid != process.pid) {
                 left.push(Orphan {
                     pid: process.pid,
@@ -181,6 +218,7 @@ fn parse_stat(pid: u32, stat: &str) -> Option<Seen> {
         group: u32::try_from(number(2)?).ok()?,
         name,
         zombie: fields.first() == Some(&"Z"),
+        flags: number(6)?,
         started: number(19)?,
         // The kernel counts in hundredths of a second for programs.
         processor: Duration::from_millis(ticks * 10),
@@ -203,4 +241,40 @@ pub(crate) fn descendants(of: u32) -> Vec<u32> {
         next += 1;
     }
     found.split_off(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead, BufReader},
+        process::{Command, Stdio},
+    };
+
+    use super::*;
+
+    /// Starts Python that forks, prints a line and ends; its child goes on for the given seconds.
+    fn fork(folder: &Path, seconds: f64) {
+        let program = "import os, sys, time\nif os.fork() == 0: time.sleep(float(sys.argv[1])); os._exit(0)\nprint(flush=True)";
+        let mut child = Command::new("python3")
+            .args(["-c", program, &seconds.to_string()])
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_fork_that_ends_by_itself_within_a_second_has_not_survived() {
+        for (seconds, survivors) in [(0.1, 0), (60.0, 1)] {
+            let folder = tempfile::tempdir().unwrap();
+            fork(folder.path(), seconds);
+            let left = sweep(u32::MAX, "no-such-mark", folder.path());
+            assert_eq!(left.len(), survivors, "{left:?}");
+        }
+    }
 }

@@ -227,7 +227,11 @@ impl Trial {
                     "no `turn.complete` for {:.1?}, while a turn of a fresh session was answered after {took:.1?}",
                     began.elapsed()
                 ),
-                Ground::Seen,
+                if took * 4 > self.bounds.deadline {
+                    Ground::Late
+                } else {
+                    Ground::Seen
+                },
             ),
             (None, Err(_)) => (
                 format!(

@@ -30,16 +30,7 @@ fn both_full(t: &mut Trial) -> Outcome {
     for other in &others {
         begun.push(t.input(other, text.as_str())?);
     }
-    // As long as something comes it is not late; a host that is stuck here is stuck for good.
-    let mut come = 0;
-    while let Err(late) = t.expect_within(from, &s, "turn.complete", t.bounds.secs(5.0)) {
-        let now = t.count(&s, "output");
-        if now == come {
-            return Err(late);
-        }
-        come = now;
-    }
-    let turn = t.end_of(&s, from)?;
+    let turn = t.end_of_burst(&s, from)?;
     let got = turn.text().len();
     t.demand(
         got == FLOOD + 4,
@@ -197,7 +188,7 @@ fn deliver_ticks_in_time(t: &mut Trial) -> Outcome {
     read_slowly(t, from_flood, &tick)?;
     let turn = t.end_of(&tick, from_tick)?;
     let (came, lower) = (turn.messages, t.lower(&tick)?);
-    t.end_of(&flood, from_flood)?;
+    t.end_of_burst(&flood, from_flood)?;
     // The nth word below is the nth above: O-DELIVER judges that.
     let said = t.below_of(&lower).into_iter();
     let said = said.filter(|below| below.by == Side::Adapter && below.seen.text("content") == WORD);

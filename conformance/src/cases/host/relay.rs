@@ -186,6 +186,7 @@ fn share_pipe_fairly(t: &mut Trial) -> Outcome {
     let (long, short, third) = (t.open_known()?, t.open_known()?, t.open_known()?);
     // This waits for what the stub has logged of the turns before.
     let lowers = [t.lower(&long)?, t.lower(&short)?];
+    let lower_third = t.lower(&third)?;
     t.with_process(|process| process.pause_reading(true))?;
     let begun = [
         t.instruct(&long, &json!([["flood", EACH, 32 << 10], ["complete"]]))?,
@@ -197,6 +198,7 @@ fn share_pipe_fairly(t: &mut Trial) -> Outcome {
     }
     let token = t.token();
     let from = t.instruct(&third, &say_and_complete(&token))?;
+    t.wait_written(from, &lower_third, "turn.complete", t.bounds.secs(2.0));
     t.pass_time(t.quiet().max(t.bounds.turn * 10));
     let resumed = t.history.len();
     t.with_process(|process| process.pause_reading(false))?;

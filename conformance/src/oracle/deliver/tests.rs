@@ -82,6 +82,14 @@ impl Story {
         self
     }
 
+    /// Grounds of the findings if the case was cut.
+    fn grounds_if_cut(&self) -> Vec<Ground> {
+        let mut judgement = Judgement::default();
+        judge(&self.0, Ending::Cut, &mut judgement);
+        let findings = judgement.findings.iter();
+        findings.map(|finding| finding.ground).collect()
+    }
+
     fn faults(&self) -> usize {
         let mut judgement = Judgement::default();
         judge(&self.0, Ending::AtRest, &mut judgement);
@@ -193,4 +201,17 @@ fn bursts_and_digests_stand_for_their_texts() {
         story.hub(given[0]).hub(given[1]).fence();
         assert_eq!(story.faults(), faults);
     }
+}
+
+#[test]
+fn the_rest_of_a_burst_may_lack_in_the_log_of_a_cut_case() {
+    let burst = json!({"ev":"burst","from":1,"count":1,"size":10});
+    let message = json!({"type":"output","session_id":"l","content":"","$summary":burst});
+    let mut story = Story::begin();
+    story.adapter(Link::Lower(1), &message);
+    story.hub("00000001xx").hub("00000002xx");
+    assert_eq!(story.grounds_if_cut(), [Ground::Late]);
+    // Single outputs are logged before the next one is written.
+    story.stub("a").hub("ab");
+    assert_eq!(story.grounds_if_cut(), [Ground::Seen]);
 }
