@@ -191,7 +191,7 @@ def test_what_is_refused_says_so(tmp_path, way):
             with pytest.raises(NotFound):
                 await client.open("unknown", observe=True)
             with pytest.raises(Invalid, match="nobody"):
-                await client.open(agent_id="nobody")
+                await client.open(agent="nobody")
             session = await client.open()
             async with Client(**ways) as other:
                 with pytest.raises(Conflict, match="1000"):
@@ -206,6 +206,22 @@ def test_what_is_refused_says_so(tmp_path, way):
                     turn = (await watcher.open(session.id)).send("x")
                     await asyncio.wait_for(turn.text(), 10)
                     assert turn.end["error"]["category"] == "permission_denied"
+
+    run(main())
+
+
+@pytest.mark.parametrize("way", WAYS[1:])
+def test_a_file_over_the_limit_is_refused_before_it_is_sent(tmp_path, way):
+    async def main():
+        async with Daemon(tmp_path) as daemon, Client(**daemon.by(way)) as client:
+            session = await client.open()
+            for size, status in [(3 << 20, "completed"), (11 << 20, "failed")]:
+                file = tmp_path / f"{size}.bin"
+                file.write_bytes(b"x" * size)
+                turn = session.send("x", files=[file])
+                await asyncio.wait_for(turn.text(), 20)
+                assert turn.end["status"] == status
+            assert turn.end["error"]["category"] == "oversize"
 
     run(main())
 

@@ -44,9 +44,11 @@ export interface StreamedEvent {
 /** The address of a daemon, and the token for it. */
 export class Daemon {
   readonly #fetch: Fetch;
+  readonly url: string;
 
+  /** `ws:` and `wss:` mean `http:` and `https:`. */
   constructor(
-    readonly url: string,
+    url: string,
     readonly token: string | undefined,
     fetcher: Fetch = (url, init) => fetch(url, init),
     /** Its name in errors. */
@@ -54,6 +56,8 @@ export class Daemon {
     readonly times: NetworkOptions = {},
   ) {
     this.#fetch = fetcher;
+    this.url = url.replace(/^ws/i, "http");
+    if (!/^https?:/i.test(this.url)) throw new TypeError(`the address ${url} does not begin with http://, https://, ws:// or wss://`);
     if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) throw new TypeError("the token is empty, or has a space, a line break or a letter beyond ASCII");
   }
 

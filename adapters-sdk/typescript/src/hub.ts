@@ -110,8 +110,8 @@ export interface ClientOptions {
   retryFor?: number;
 }
 
-/** Options of a session: `agent_id`, `model`, `cwd` and others. */
-export type OpenOptions = { [name: string]: unknown };
+/** Options of a session: `agent`, and members of `session.start` such as `model` and `cwd`. */
+export type OpenOptions = { agent?: string; [name: string]: unknown };
 
 /** What is kept of a session for `events()`. */
 export interface Listening {
@@ -247,11 +247,11 @@ export class Client {
   }
 
   /** Opens a session. Resolves when the relay has it; rejects with `Refused` if it does not take the options. */
-  async open(options: OpenOptions = {}, { listen = false }: Listening = {}): Promise<Conversation> {
+  async open({ agent, ...options }: OpenOptions = {}, { listen = false }: Listening = {}): Promise<Conversation> {
+    const { agent_id = agent, native_session_id, ...rest } = options;
     const daemon = this.#connect.creates ? await this.#daemon() : undefined;
-    if (!daemon) return this.#add(new Conversation(this, crypto.randomUUID(), { ...options, type: "session.start" }, undefined, listen));
-    const { agent_id, agent = agent_id, native_session_id, ...rest } = options;
-    const { id } = await this.#request("POST", "/v1/sessions", { body: { agent, native_session_id, options: rest }, key: crypto.randomUUID() });
+    if (!daemon) return this.#add(new Conversation(this, crypto.randomUUID(), { ...options, agent_id, type: "session.start" }, undefined, listen));
+    const { id } = await this.#request("POST", "/v1/sessions", { body: { agent: agent_id, native_session_id, options: rest }, key: crypto.randomUUID() });
     return this.attach(id, { listen });
   }
 

@@ -117,7 +117,7 @@ const ABILITIES = {
     await assert.rejects(client.edit("none", { title: "x" }), refused(404));
     await assert.rejects(client.attach("none"), refused(404));
     await assert.rejects(client.attach(session.id, { after: 9999 }), refused(409));
-    await assert.rejects(client.open({ agent_id: "none" }), refused(422));
+    await assert.rejects(client.open({ agent: "none" }), refused(422));
   },
 
   async "searches and removes"({ client, session, isCommand }) {

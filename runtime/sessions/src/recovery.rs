@@ -17,6 +17,9 @@ use crate::{
 /// Error text for turns that the host finds without an end.
 const RESTARTED: &str = "the host ended while this turn ran, and has been started again";
 
+/// Error text for turns whose input waited in the host when it ended.
+const UNSENT: &str = "the host ended before this input reached the agent; send it again";
+
 /// Error text for turns without an end in a session that another host has now.
 const MOVED: &str = "the host of this turn lost the session, and another has taken it over";
 
@@ -89,7 +92,14 @@ pub(crate) fn take_over(
 fn settle(mut facts: SessionFacts, mut entries: EntryWriter, why: &str) -> Batch {
     let open = std::mem::take(&mut facts.open);
     close(open, &mut entries, why, |delivered| TurnComplete {
-        error: Some(Failure::new(Category::HostRestart, why)),
+        error: Some(Failure::new(
+            Category::HostRestart,
+            if delivered == Delivered::No {
+                UNSENT
+            } else {
+                why
+            },
+        )),
         ..ends::failed(delivered)
     });
     facts.last = entries.last();

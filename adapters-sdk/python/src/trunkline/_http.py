@@ -22,6 +22,7 @@ MAX_PROBLEM = 64 * 1024  # bytes of an error's answer
 PIECE = 64 * 1024
 NONE: Mapping[str, str] = {}
 ANSWERS = 60.0  # seconds for the head of an answer, and for a whole one in JSON
+CONTINUES = 1.0  # seconds in which a server that knows `Expect` allows the body
 SILENCE = 60.0  # seconds between two pieces of an answer: a stream sends a heartbeat each 15
 PROBE = b'{"type":"ping","session_id":"","nonce":"probe"}\n'
 
@@ -98,14 +99,17 @@ class Daemon:
             lines = [f"{method} {self.base}{path} HTTP/1.1", *self.credentials(), "Connection: close"]
             lines += ["Accept-Encoding: identity", f"Content-Length: {length}"]
             lines += [f"{name}: {value}" for name, value in headers.items()]
+            is_long = length > PIECE
+            lines += ["Expect: 100-continue"] if is_long else []
             writer.write("\r\n".join([*lines, "", ""]).encode())
-            for piece in data:
-                writer.write(piece)
-                try:
-                    await writer.drain()
-                except OSError:
-                    break  # a refusal may come before all was sent
-            await answer.begin()
+            if not is_long or await answer.continues():
+                for piece in data:
+                    writer.write(piece)
+                    try:
+                        await writer.drain()
+                    except OSError:
+                        break  # a refusal may come before all was sent
+                await answer.begin()
             if answer.status >= 300:
                 raise await answer.refusal()
         except BaseException:
@@ -146,12 +150,27 @@ class Answer:
         self._reader, self._writer = reader, writer
         self.status, self.headers = 0, dict[str, str]()
 
+    async def continues(self) -> bool:
+        """Returns true if the server wants the body, or says nothing about it; false if it has answered without it."""
+        try:
+            async with asyncio.timeout(CONTINUES):
+                await self._begin()
+        except TimeoutError:
+            return True
+        return self.status == 100
+
     async def begin(self) -> None:
+        """Reads the status and the headers. An answer without a body may come before."""
+        await self._begin()
+        while self.status < 200:
+            await self._begin()
+
+    async def _begin(self) -> None:
         status, *lines = (await self._until(b"\r\n\r\n", "the head of an answer")).decode("latin-1").split("\r\n")
         version, code, *_ = [*status.split(" ", 2), ""]
         if not version.startswith("HTTP/1.") or not code.isdecimal() or len(code) != 3:
             raise BadAnswer("this is no answer of HTTP")
-        self.status = int(code)
+        self.status, self.headers = int(code), {}
         for line in lines:
             name, _, value = line.partition(":")
             self.headers[name.strip().lower()] = value.strip()

@@ -175,6 +175,7 @@ class Client:
         observe: bool = False,
         entries: bool = False,
         conversation: str | None = None,
+        agent: str | None = None,
         **options: Any,
     ) -> ClientSession:
         """Opens a new session, or continues the one of this id behind the entry `after`: 0 for all, "end" for none.
@@ -190,7 +191,8 @@ class Client:
         - `epoch` of the entry `after`: a host whose journal has another entry there refuses it.
         - `entries`: all entries of the session can be iterated.
         - `conversation` is the id of one of `conversations`, which the new session continues.
-        - `options` are members of `session.start`, for a new session.
+        - `agent` is the id of one of `agents`, for a new session; without it the daemon's default agent.
+        - `options` are other members of `session.start`, for a new session.
 
         Returns when the host has the session. Raises Refused and its kinds, and ValueError if this client has the session
         open. If it is cancelled, or fails with an OSError, the daemon may have an empty session.
@@ -199,6 +201,8 @@ class Client:
             raise ValueError("this client has the session open")
         if session_id is None and (observe or after or options.keys() & {"session_id", "type"}):
             raise TypeError("an earlier session is named by its id")
+        if agent is not None:
+            options["agent_id"] = agent
         await self._connected()
         if session_id is None:
             session_id = await self._create(options, conversation)

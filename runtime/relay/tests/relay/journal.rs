@@ -271,6 +271,9 @@ async fn an_input_that_was_never_sent_is_said_to_be() {
         (&two["turn_id"], &two["delivered"]),
         (&json!("two"), &json!("no"))
     );
+    let [ran, waited] = [&one, &two].map(|end| end["error"]["message"].as_str().unwrap());
+    assert!(ran.contains("while this turn ran"), "{ran}");
+    assert!(waited.contains("before this input reached"), "{waited}");
     world.kill().await;
 }
 
