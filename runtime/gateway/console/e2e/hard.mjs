@@ -38,6 +38,20 @@ export const flows = {
       const text = await wholeText(page);
       assert.equal(text.split("word4 word5").length, 2);
       assert.equal(text.split("the host ended while this turn ran").length, 2);
+      // A refusal while the stream lives holds up two messages: the first is withdrawn, and the second arrives by itself.
+      let isRefusing = true;
+      await page.route("**/inputs", (route) => (isRefusing ? route.fulfill({ status: 503, body: "" }) : route.continue()));
+      await send(page, "never");
+      await send(page, "stream at last");
+      const row = (name) => page.locator(".tray li", { hasText: name });
+      await row("stream at last").getByText("waits for the one before it").waitFor();
+      await row("never").getByRole("button", { name: "Send now" }).waitFor();
+      await row("never").getByRole("button", { name: "Withdraw" }).click();
+      await row("stream at last").getByText("waits for the daemon").waitFor();
+      isRefusing = false;
+      await page.waitForFunction(() => document.querySelectorAll(".ended.completed").length === 2);
+      assert.equal(kept.filter((line) => line.includes('"content":"never"')).length, 0);
+      assert.equal(kept.filter((line) => line.includes("stream at last")).length, 1);
       await clean(page, wrong);
     },
   },

@@ -106,4 +106,40 @@ export async function toBeginning(page) {
   });
 }
 
+/** Scrolls through all requests, and returns those whose buttons are in sight without their headline. */
+export const withoutHeadline = (page) => page.evaluate(async () => {
+  const box = document.querySelector(".dock, .inbox");
+  const found = new Set();
+  const seen = (element) => [0.1, 0.5, 0.9].filter((part) => {
+    const { left, top, width, height } = element.getBoundingClientRect();
+    return element.contains(document.elementFromPoint(left + Math.min(20, width / 2), top + height * part));
+  }).length;
+  const end = box.scrollHeight - box.clientHeight;
+  for (let at = 0; at <= end; at += 23) {
+    box.scrollTop = at;
+    for (const card of box.querySelectorAll(".waiting")) {
+      const buttons = [...card.querySelectorAll(".actions button")].some((button) => seen(button) > 0);
+      if (buttons && seen(card.querySelector("header")) < 3) found.add(`${card.dataset.request} at ${at}`);
+    }
+  }
+  box.scrollTop = 0;
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  return [...found];
+});
+
+/** Allows a request by a double click, whose second press comes right when the next card is in its place. */
+export async function doubleAllow(page, request) {
+  const button = page.locator(`.waiting[data-request="${request}"]`).getByRole("button", { name: "Allow", exact: true });
+  await button.click({ trial: true });
+  const { x, y, width, height } = await button.boundingBox();
+  const second = page.evaluate(async ([id, left, top]) => {
+    while (document.querySelector(`.waiting[data-request="${id}"]`)) await new Promise((done) => requestAnimationFrame(done));
+    const found = document.elementFromPoint(left, top);
+    found.dispatchEvent(new MouseEvent("click", { detail: 2, bubbles: true, cancelable: true }));
+    return found.closest("[data-request]")?.dataset.request;
+  }, [request, x + width / 2, y + height / 2]);
+  await page.mouse.click(x + width / 2, y + height / 2);
+  return second;
+}
+
 export const ends = (page, count) => page.waitForFunction((many) => document.querySelectorAll(".ended").length >= many, count);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { XSS } from "../mock/material.mjs";
 import { fresh } from "./basic.mjs";
-import { clean, drawn, ends, open, send, until, valueIs, wholeText } from "./steps.mjs";
+import { clean, doubleAllow, drawn, ends, open, send, until, valueIs, wholeText, withoutHeadline } from "./steps.mjs";
 
 export const flows = {
   "queued-inputs": {
@@ -147,6 +147,20 @@ export const flows = {
       session.add({ type: "request.decided", turn_id: "t", request_id: "r2", approved: false, by: "ann/t-1/l-9", name: "Anna" });
       await page.getByText("Anna (ann) denied: Write /srv/2.rs").waitFor();
       await page.getByText("4 requests wait").waitFor();
+      // Buttons are never in sight without what they answer, and a double click answers one request.
+      await page.getByRole("button", { name: "Close the notice" }).click();
+      await page.setViewportSize({ width: 1280, height: 657 });
+      assert.deepEqual(await withoutHeadline(page), []);
+      assert.equal(await doubleAllow(page, "r1"), "r3", "the next card is under the pointer");
+      await page.goto(`${it.place.url}/#/inbox`);
+      await page.setViewportSize({ width: 390, height: 844 });
+      await page.locator(".inbox .waiting").nth(2).waitFor();
+      assert.deepEqual(await withoutHeadline(page), []);
+      assert.equal(await doubleAllow(page, "r3"), "r4", "the next item is under the pointer");
+      await drawn(page);
+      assert.deepEqual([...session.requests.keys()], ["r4", "r5"]);
+      await page.locator('.waiting[data-request="r4"]').getByRole("button", { name: "Deny", exact: true }).click();
+      await until("an answer of a card that rests", () => session.requests.size === 1);
       await clean(page, wrong);
     },
   },

@@ -118,6 +118,53 @@ test("an input that got no answer goes again under its id, one at a time", async
   again.add("three", [], "");
   await new Promise((resolve) => setImmediate(resolve));
   assert.deepEqual([again.sent[0]?.state, again.sent[0]?.detail], ["failed", "too long"]);
+  outbox.dispose();
+});
+
+test("an input without an answer is tried again with growing pauses", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const said: string[] = [];
+  let answer: Error | undefined = new Problem(503, "busy");
+  const api = { input: (_: string, message: string) => {
+    said.push(message);
+    return answer ? Promise.reject(answer) : Promise.resolve({});
+  } };
+  const outbox = new Outbox(api, "s", () => undefined, undefined);
+  const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+  const wait = async (ms: number): Promise<number> => {
+    t.mock.timers.tick(ms);
+    await settled();
+    return said.length;
+  };
+  outbox.add("one", [], "");
+  outbox.add("two", [], "");
+  await settled();
+  const [one, two] = outbox.sent;
+  assert.deepEqual([said.length, outbox.stalled, one?.detail, two?.detail], [1, true, "waits for the daemon: busy", ""]);
+  assert.deepEqual([await wait(124), await wait(126)], [1, 2], "within 250 ms");
+  for (let at = 0; at < 12; at += 1) await wait(5000);
+  assert.equal(said.length, 14, "at least each 5 s, for ever");
+  assert.deepEqual([await wait(2000), new Set(said).size], [14, 1], "the pause is long, and the id the same");
+  // A person sends it now; then the next one goes.
+  answer = undefined;
+  outbox.again();
+  await settled();
+  assert.deepEqual([said.length, said.at(-1), outbox.stalled, one?.detail], [16, two?.id, false, ""]);
+  // One that is withdrawn holds up no other, and a page that is closed sends nothing.
+  answer = new Problem(0, "not there");
+  outbox.add("three", [], "");
+  outbox.add("four", [], "");
+  await settled();
+  answer = undefined;
+  outbox.drop(outbox.sent.find((each) => each.content === "three")?.id ?? "");
+  await settled();
+  assert.equal(outbox.sent.find((each) => each.content === "four")?.state, "sent");
+  answer = new Problem(0, "not there");
+  outbox.add("five", [], "");
+  await settled();
+  outbox.dispose();
+  const count = said.length;
+  assert.equal(await wait(60_000), count);
 });
 
 test("numbers and times read well", () => {

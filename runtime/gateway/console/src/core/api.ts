@@ -243,8 +243,8 @@ export class Api {
     return answer.blob();
   }
 
-  input(id: string, message: string, body: Given): Promise<Obj> {
-    return this.json("POST", `${path(id)}/inputs`, body, { "Idempotency-Key": message });
+  input(id: string, message: string, body: Given, signal?: AbortSignal): Promise<Obj> {
+    return this.json("POST", `${path(id)}/inputs`, body, { "Idempotency-Key": message }, signal);
   }
 
   async stop(id: string, turn: string): Promise<void> {

@@ -3,6 +3,7 @@
 import { Problem } from "./api.ts";
 import type { Given, GivenFile } from "./api.ts";
 import { freshId } from "./id.ts";
+import { backoff } from "./stream.ts";
 import { list, num, obj, str } from "./types.ts";
 
 export interface Sent {
@@ -18,7 +19,7 @@ export interface Sent {
 
 /** What an outbox needs of the daemon. */
 export interface Sender {
-  input(id: string, message: string, body: Given): Promise<unknown>;
+  input(id: string, message: string, body: Given, signal: AbortSignal): Promise<unknown>;
 }
 
 export interface Store {
@@ -28,6 +29,8 @@ export interface Store {
 }
 
 const MOST = 32;
+/** Timeout of one try, in milliseconds. */
+const TRY_MS = 30_000;
 
 export class Outbox {
   sent: Sent[] = [];
@@ -35,6 +38,10 @@ export class Outbox {
   names = new Map<string, GivenFile>();
   private key: string;
   private busy = false;
+  /** Number of tries without an answer, one behind the other. */
+  private tries = 0;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private disposed = false;
 
   constructor(
     private api: Sender,
@@ -73,9 +80,20 @@ export class Outbox {
     void this.flush();
   }
 
-  /** Sends again what no answer came for. */
+  /** Sends again what no answer came for, without waiting for the next try. */
   again(): void {
+    this.tries = 0;
     void this.flush();
+  }
+
+  /** Whether inputs wait for an answer to the first one, which did not come. */
+  get stalled(): boolean {
+    return this.tries > 0;
+  }
+
+  dispose(): void {
+    this.disposed = true;
+    clearTimeout(this.timer);
   }
 
   retry(id: string): void {
@@ -89,6 +107,7 @@ export class Outbox {
   drop(id: string): void {
     this.sent = this.sent.filter((each) => each.id !== id);
     this.save();
+    this.again();
   }
 
   /** Drops the inputs that the page has read from the journal: by their ids, and those of entries up to a number. */
@@ -103,6 +122,7 @@ export class Outbox {
   private async flush(): Promise<void> {
     if (this.busy) return;
     this.busy = true;
+    clearTimeout(this.timer);
     try {
       for (let next = this.next(); next; next = this.next()) {
         try {
@@ -110,16 +130,22 @@ export class Outbox {
             content: next.content,
             ...(next.files.length > 0 ? { files: next.files } : {}),
             ...(next.steer !== "" ? { steer: next.steer } : {}),
-          });
+          }, AbortSignal.timeout(TRY_MS));
+          this.tries = 0;
+          next.detail = "";
           next.state = "sent";
           const seq = num(obj(answer).seq);
           if (seq !== undefined) next.seq = seq;
         } catch (error) {
-          // Whether it arrived is not known: it goes again when the stream is there, under the same id.
+          // Whether it arrived is not known: it goes again under the same id.
           if (!(error instanceof Problem) || error.status === 0 || error.status >= 500) {
-            next.detail = "waits for the daemon";
+            next.detail = `waits for the daemon${error instanceof Problem && error.status > 0 ? `: ${error.detail}` : ""}`;
+            const wait = backoff(this.tries, Math.random());
+            this.tries += 1;
+            if (!this.disposed) this.timer = setTimeout(() => void this.flush(), wait);
             return;
           }
+          this.tries = 0;
           next.state = "failed";
           next.detail = error.detail;
         }

@@ -480,6 +480,7 @@ export class SessionStore {
     clearTimeout(this.hiddenTimer);
     this.phase = "ended";
     this.life.abort();
+    this.outbox.dispose();
     this.listeners.clear();
   }
 }

@@ -7,8 +7,8 @@ import { visible } from "../core/safe.ts";
 import { beyondHeadline } from "../core/words.ts";
 import { Dialog } from "./bits.tsx";
 import { useShell } from "./hooks.ts";
-import { READ_MS } from "./keys.tsx";
 import { Headline } from "./requests.tsx";
+import { READ_MS } from "./settle.ts";
 
 /** Buttons that open the dialog for all permissions of a session, if several can be answered together. */
 export function BatchButtons({ session, rows, open }: { session: string; rows: readonly RequestRow[]; open: (batch: RequestBatch) => void }): JSX.Element | null {

@@ -2,6 +2,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { dialogAction } from "./bindings.ts";
 import { focusHome } from "./focus.ts";
+import { settleAll } from "./settle.ts";
 
 const PATHS: { [name: string]: string } = {
   inbox: "M2 9l2-6h8l2 6v4H2zM2 9h3.500l1 1.500h3L10.500 9H14",
@@ -108,6 +109,7 @@ export function Dialog(props: { title: string; close: () => void; wide?: boolean
     return () => {
       // While it is open, nothing outside of it can have the focus.
       dialog?.close();
+      settleAll();
       if (before instanceof HTMLElement && before !== document.body && before.isConnected) before.focus();
       else focusHome();
     };

@@ -18,6 +18,7 @@ import { useLive } from "./live.ts";
 import { NotifyChoice } from "./notify.tsx";
 import { Waiting, decisionText } from "./requests.tsx";
 import { filterOf, usePages } from "./sessions.tsx";
+import { useSettling } from "./settle.ts";
 
 /** The part of an item that takes the focus: a request's card, so that its keys answer this one, or else the item. */
 const target = (item: Element): HTMLElement => item.querySelector<HTMLElement>("[data-request]") ?? (item as HTMLElement);
@@ -91,6 +92,7 @@ export function Inbox({ chosen }: { chosen: string }): JSX.Element {
       else root.current?.focus();
     }
   });
+  useSettling(root, true);
   const enter = (event: FocusEvent): void => {
     const item = (event.target as Element).closest<HTMLElement>("[data-item]");
     if (!item) return;

@@ -6,9 +6,7 @@ import { MAC, enterSends, setEnterSends, useEnterSends } from "./bindings.ts";
 import { Dialog } from "./bits.tsx";
 import { leaveField } from "./focus.ts";
 import { isCoarse } from "./hooks.ts";
-
-/** A key answers no request that was shown for a shorter time, in milliseconds: nobody has read it. */
-export const READ_MS = 500;
+import { READ_MS } from "./settle.ts";
 
 /** When the key that is handled was pressed: a page that is busy handles it later. */
 let pressedAt = 0;

@@ -186,56 +186,58 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
         <span class="dim">{visible(row.tool)}</span>
         {row.expires !== "" && <span class="dim">until {clock(row.expires)}</span>}
       </header>
-      {words.title !== "" && <p class="own">{visible(words.title)}</p>}
-      {words.description !== "" && <p>{visible(words.description)}</p>}
-      <Resource row={row} />
-      <Details row={row} open />
-      {may && part === "edit" && <EditedInput row={row} busy={busy} send={(input) => send({ ...allowed, updated_input: input })} close={() => open("")} />}
-      {may && part === "always" && <LastingRule row={row} busy={busy} send={(always) => send({ ...allowed, always })} close={() => open("")} />}
-      {may && part !== "" ? null : may ? (
-        <div class="actions">
-          {known.map((option) => (
-            <button
-              type="button"
-              disabled={busy}
-              class={option.kind.startsWith("allow") ? "allow" : "deny"}
-              aria-keyshortcuts={KEYS[option.kind]}
-              onClick={() => (option.kind.startsWith("allow")
-                ? send({ approved: true, option_id: option.id })
-                : deny(false, option.id))}
-            >
-              {optionText(option)}
-            </button>
-          ))}
-          {free.length > 0 && (
-            <select aria-label="Option" value={choice} onChange={(event) => choose(event.currentTarget.value)}>
-              <option value="">no option</option>
-              {free.map((option) => <option value={option.id}>{visible(option.label)}</option>)}
-            </select>
-          )}
-          {!known.some((option) => option.kind.startsWith("allow")) && (
-            <button type="button" class="allow" aria-keyshortcuts={KEYS.allow_once} disabled={busy} onClick={() => send({ approved: true, ...chosen })}>Allow</button>
-          )}
-          {!known.some((option) => option.kind.startsWith("reject")) && (
-            <button type="button" class="deny" aria-keyshortcuts={KEYS.reject_once} disabled={busy} onClick={() => deny(false, choice)}>Deny</button>
-          )}
-          <button type="button" class="quiet" aria-expanded={more} onClick={() => showMore(!more)}>More</button>
-          {more && <input
-            type="text"
-            value={message}
-            maxLength={4000}
-            placeholder="With a denial: what to tell the agent"
-            aria-label="What to tell the agent with a denial"
-            onInput={(event) => say(event.currentTarget.value)}
-          />}
-          {more && <button type="button" disabled={busy} onClick={() => deny(true, "")}>Deny and end the turn</button>}
-          {more && row.input !== undefined && row.input !== null && <button type="button" disabled={busy} onClick={() => open("edit")}>Edit the input…</button>}
-          {more && <button type="button" disabled={busy} onClick={() => open("always")}>Allow from now on…</button>}
-        </div>
-      ) : (
-        <p class="dim">This token may not answer permissions. <code>trunkline token new --scope control --approve</code> makes one that may.</p>
-      )}
-      <Fault text={fault} />
+      <div class="body">
+        {words.title !== "" && <p class="own">{visible(words.title)}</p>}
+        {words.description !== "" && <p>{visible(words.description)}</p>}
+        <Resource row={row} />
+        <Details row={row} open />
+        {may && part === "edit" && <EditedInput row={row} busy={busy} send={(input) => send({ ...allowed, updated_input: input })} close={() => open("")} />}
+        {may && part === "always" && <LastingRule row={row} busy={busy} send={(always) => send({ ...allowed, always })} close={() => open("")} />}
+        {may && part !== "" ? null : may ? (
+          <div class="actions" role="group" aria-label="Answer">
+            {known.map((option) => (
+              <button
+                type="button"
+                disabled={busy}
+                class={option.kind.startsWith("allow") ? "allow" : "deny"}
+                aria-keyshortcuts={KEYS[option.kind]}
+                onClick={() => (option.kind.startsWith("allow")
+                  ? send({ approved: true, option_id: option.id })
+                  : deny(false, option.id))}
+              >
+                {optionText(option)}
+              </button>
+            ))}
+            {free.length > 0 && (
+              <select aria-label="Option" value={choice} onChange={(event) => choose(event.currentTarget.value)}>
+                <option value="">no option</option>
+                {free.map((option) => <option value={option.id}>{visible(option.label)}</option>)}
+              </select>
+            )}
+            {!known.some((option) => option.kind.startsWith("allow")) && (
+              <button type="button" class="allow" aria-keyshortcuts={KEYS.allow_once} disabled={busy} onClick={() => send({ approved: true, ...chosen })}>Allow</button>
+            )}
+            {!known.some((option) => option.kind.startsWith("reject")) && (
+              <button type="button" class="deny" aria-keyshortcuts={KEYS.reject_once} disabled={busy} onClick={() => deny(false, choice)}>Deny</button>
+            )}
+            <button type="button" class="quiet" aria-expanded={more} onClick={() => showMore(!more)}>More</button>
+            {more && <input
+              type="text"
+              value={message}
+              maxLength={4000}
+              placeholder="With a denial: what to tell the agent"
+              aria-label="What to tell the agent with a denial"
+              onInput={(event) => say(event.currentTarget.value)}
+            />}
+            {more && <button type="button" disabled={busy} onClick={() => deny(true, "")}>Deny and end the turn</button>}
+            {more && row.input !== undefined && row.input !== null && <button type="button" disabled={busy} onClick={() => open("edit")}>Edit the input…</button>}
+            {more && <button type="button" disabled={busy} onClick={() => open("always")}>Allow from now on…</button>}
+          </div>
+        ) : (
+          <p class="dim">This token may not answer permissions. <code>trunkline token new --scope control --approve</code> makes one that may.</p>
+        )}
+        <Fault text={fault} />
+      </div>
     </section>
   );
 }
@@ -286,7 +288,7 @@ function EditedInput(props: { row: PermissionRow; busy: boolean; send: (input: J
       ))}
       <Fault text={fault} />
       <p class="dim">The tool runs with this input. The agent's deny rules judge it again.</p>
-      <div class="actions">
+      <div class="actions" role="group" aria-label="Answer">
         <button type="submit" class="allow" disabled={busy}>Allow with this input</button>
         <button type="button" disabled={busy} onClick={close}>Back</button>
       </div>
@@ -317,7 +319,7 @@ function LastingRule(props: { row: PermissionRow; busy: boolean; send: (pattern:
           <p class="dim">The rule holds in every session, also in later ones. <a href="#/agents">Agents</a> lists the rules and removes them.</p>
         </>
       )}
-      <div class="actions">
+      <div key={pattern} class="actions" role="group" aria-label="Answer">
         {pattern !== undefined && pattern !== "" && <button type="button" class="allow" disabled={busy} onClick={() => send(pattern)}>Allow, and keep the rule</button>}
         <button type="button" disabled={busy} onClick={close}>Back</button>
       </div>
@@ -356,20 +358,22 @@ function Question({ row }: { row: QuestionRow }): JSX.Element {
         <strong>{visible(row.prompt)}</strong>
         {row.expires !== "" && <span class="dim">until {clock(row.expires)}</span>}
       </header>
-      {me?.scope === "observe" ? (
-        <p class="dim">This token may only read.</p>
-      ) : (
-        <form onSubmit={submit} autocomplete="off">
-          {row.fields.map((field) => (
-            <FieldInput field={field} value={own(values, field.id)} set={(value) => set({ ...values, [field.id]: value })} name={`${row.key}`} />
-          ))}
-          <div class="actions">
-            <button type="submit" class="allow" disabled={busy}>Answer</button>
-            <button type="button" disabled={busy} onClick={() => send({ cancelled: true })}>Do not answer</button>
-          </div>
-        </form>
-      )}
-      <Fault text={fault} />
+      <div class="body">
+        {me?.scope === "observe" ? (
+          <p class="dim">This token may only read.</p>
+        ) : (
+          <form onSubmit={submit} autocomplete="off">
+            {row.fields.map((field) => (
+              <FieldInput field={field} value={own(values, field.id)} set={(value) => set({ ...values, [field.id]: value })} name={`${row.key}`} />
+            ))}
+            <div class="actions" role="group" aria-label="Answer">
+              <button type="submit" class="allow" disabled={busy}>Answer</button>
+              <button type="button" disabled={busy} onClick={() => send({ cancelled: true })}>Do not answer</button>
+            </div>
+          </form>
+        )}
+        <Fault text={fault} />
+      </div>
     </section>
   );
 }

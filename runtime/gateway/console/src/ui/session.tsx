@@ -20,6 +20,7 @@ import { SessionContext, useChanges, useShell } from "./hooks.ts";
 import { useLive } from "./live.ts";
 import { Waiting, partyOf } from "./requests.tsx";
 import { SessionMenu } from "./settings.tsx";
+import { useSettling } from "./settle.ts";
 import { Transcript } from "./transcript.tsx";
 import { WireView } from "./wire.tsx";
 
@@ -163,6 +164,7 @@ function Dock({ store, waiting }: { store: SessionStore; waiting: RequestRow[] }
     }
     before.current = waiting;
   });
+  useSettling(box, waiting.length > 0);
   const [batch, answer] = useState<RequestBatch>();
   const dialog = batch && <BatchDialog batch={batch} report={(text) => store.say(text)} close={() => answer(undefined)} />;
   if (waiting.length === 0) return dialog ?? null;
@@ -224,7 +226,7 @@ function Connection({ store }: { store: SessionStore }): JSX.Element | null {
   if (store.phase === "failed") return <p class="connection bad" role="alert">{visible(store.detail)}</p>;
   if (waits) {
     const seconds = Math.max(0, Math.ceil((store.retryAt - (now || Date.now())) / 1000));
-    return <p class="connection" role="status">Connection lost ({visible(store.detail)}); next try in {seconds} s. Nothing is lost.</p>;
+    return <p class="connection" role="status">Connection lost ({visible(store.detail)}); next try in {seconds} s. This page keeps your text and the messages that were not sent; what happens in the session meanwhile is shown then.</p>;
   }
   if (store.catchingUp) return <p class="connection quiet-line" role="status">Reading entries: {store.fold.last.toLocaleString("en")}</p>;
   return null;

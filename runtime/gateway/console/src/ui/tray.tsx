@@ -78,14 +78,17 @@ function OnTheWay({ sent, edit }: { sent: Sent; edit: (draft: Draft) => void }):
   const store = useSession();
   const [open, show] = useState(false);
   const failed = sent.state === "failed";
+  const waits = sent.state === "sending" && store.outbox.stalled;
+  const why = waits && sent.detail === "" ? "waits for the one before it" : sent.detail;
   return (
     <li class={`sent ${sent.state}`}>
-      <span class="badge">{failed ? "not taken" : sent.detail === "" ? "sending" : "waits"}</span>
+      <span class="badge">{failed ? "not taken" : waits ? "waits" : "sending"}</span>
       <Gist text={sent.content} open={open} toggle={() => show(!open)} />
       {sent.files.length > 0 && <span class="dim path">{sent.files.map((file) => visible(file.name)).join(", ")}</span>}
-      {sent.detail !== "" && <span class="dim">{visible(sent.detail)}</span>}
+      {why !== "" && <span class="dim detail">{visible(why)}</span>}
       {failed && <button type="button" class="quiet small" onClick={() => store.outbox.retry(sent.id)}>Send again</button>}
-      {failed && (
+      {waits && sent.detail !== "" && <button type="button" class="quiet small" onClick={() => store.outbox.again()}>Send now</button>}
+      {(failed || waits) && (
         <button
           type="button"
           class="quiet small"
@@ -97,6 +100,7 @@ function OnTheWay({ sent, edit }: { sent: Sent; edit: (draft: Draft) => void }):
           Edit
         </button>
       )}
+      {(failed || waits) && <button type="button" class="quiet small" onClick={() => store.outbox.drop(sent.id)}>Withdraw</button>}
     </li>
   );
 }
