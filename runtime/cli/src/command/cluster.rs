@@ -12,7 +12,6 @@ use super::{print_json, print_line, table::ListTable};
 use crate::{
     daemon::{DaemonFolder, DaemonSelection},
     error::{CliError, CommandResult},
-    terminal::one_line,
 };
 
 /// Interval of checks for remaining sessions.
@@ -101,7 +100,7 @@ impl StatusArgs {
                 labels.join(" "),
                 format!("{} ago", humantime::format_duration(heard)),
             ];
-            list.push(row.map(|cell| one_line(&cell)));
+            list.push(row);
         }
         list.print()
     }

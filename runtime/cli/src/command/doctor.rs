@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashMap,
+    io,
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -22,10 +23,11 @@ use trunkline_process::program_candidates;
 use self::isolation::MachineSupport;
 use self::program::ProgramSearch;
 use self::report::{AgentReport, CheckCode, CheckStatus, DoctorCheck, DoctorReport, Level};
-use super::{print_json, print_text, table};
+use super::{print_json, print_text, table::field_lines};
 use crate::{
     error::{CliError, CommandResult},
     exit, target,
+    terminal::columns_of,
 };
 
 mod adapter;
@@ -339,14 +341,13 @@ fn unknown_profile(agent: &AgentConfig) -> Option<DoctorCheck> {
 
 /// Returns the table of codes.
 fn code_table() -> String {
-    let mut list = table::with_headings(&["code", "level", "meaning"]);
-    for code in CheckCode::ALL {
+    let codes = CheckCode::ALL.iter().map(|code| {
         let level = match code.level() {
             Level::Info => "info",
             Level::Warn => "warn",
             Level::Error => "error",
         };
-        list.add_row([code.name(), level, code.meaning()]);
-    }
-    table::table_lines(&list)
+        (code.name(), format!("{level:5}  {}", code.meaning()))
+    });
+    field_lines(&codes.collect::<Vec<_>>(), columns_of(io::stdout()))
 }

@@ -1,37 +1,27 @@
-//! Borderless tables.
+//! Lists in columns, and named values.
 
-use std::io;
-
-use comfy_table::{Attribute, Cell, ColumnConstraint, ContentArrangement, Row, Table, presets};
+use std::{fmt::Write as _, io};
 
 use crate::{
     error::CommandResult,
-    terminal::{columns_of, text_width},
+    paint,
+    terminal::{columns_of, cut, one_line, text_width, wrapped},
 };
 
-/// Creates a table with these headings.
-pub(crate) fn with_headings(headings: &[&str]) -> Table {
-    let mut table = plain_table();
-    table.set_header(
-        headings
-            .iter()
-            .map(|heading| Cell::new(heading).add_attribute(Attribute::Dim)),
-    );
-    table
-}
-
-/// A list with a line for each row: ids in the first column stay whole, other cells are cut.
+/// A list with a line for each row: ids in the first column stay whole, and other cells are cut.
 #[derive(Debug)]
 pub(crate) struct ListTable {
     headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
     /// Headings of columns that a narrow terminal does not show, the first to go first.
     optional: &'static [&'static str],
+    /// Number of first columns whose cells stay whole.
+    pub(crate) whole: usize,
 }
 
 impl ListTable {
     /// Width of a cell that is cut, at least.
-    const MIN_CELL_COLUMNS: usize = 8;
+    const MIN_CELL_COLUMNS: usize = 12;
 
     pub(crate) fn new(
         headings: impl Into<Vec<&'static str>>,
@@ -41,23 +31,26 @@ impl ListTable {
             headings: headings.into(),
             rows: Vec::new(),
             optional,
+            whole: 1,
         }
     }
 
     pub(crate) fn push(&mut self, row: impl IntoIterator<Item = String>) {
-        self.rows.push(row.into_iter().collect());
+        self.rows
+            .push(row.into_iter().map(|cell| one_line(&cell)).collect());
     }
 
     /// Prints the list.
     pub(crate) fn print(self) -> CommandResult {
-        print_table(&self.fit(plain_table().width()))
+        super::print_text(self.fit(columns_of(io::stdout())))
     }
 
-    /// Makes the table of the columns that fit into a width; `None` fits all.
-    fn fit(mut self, width: Option<u16>) -> Table {
-        let width = width.map_or(usize::MAX, usize::from);
+    /// Returns the lines of the columns that fit into a width; `None` fits all.
+    pub(crate) fn fit(mut self, width: Option<u16>) -> String {
+        let room = width.map_or(usize::MAX, usize::from);
         for optional in self.optional {
-            if self.min_width() <= width {
+            let least = (0..self.headings.len()).map(|index| self.widths(index).0);
+            if line_width(least) <= room {
                 break;
             }
             if let Some(index) = self.headings.iter().position(|name| name == optional) {
@@ -67,60 +60,77 @@ impl ListTable {
                 }
             }
         }
-        let mut table = with_headings(&self.headings);
-        table.set_truncation_indicator("…");
-        let width = width.try_into().ok().filter(|_| width != usize::MAX);
-        if let Some(width) = width {
-            table.set_width(width);
+        let (least, mut widths): (Vec<_>, Vec<_>) = (0..self.headings.len())
+            .map(|index| self.widths(index))
+            .unzip();
+        while line_width(widths.iter().copied()) > room {
+            let wider = (0..widths.len()).filter(|index| widths[*index] > least[*index]);
+            let Some(widest) = wider.max_by_key(|index| widths[*index]) else {
+                break;
+            };
+            widths[widest] -= 1;
         }
-        for row in self.rows {
-            let mut row = Row::from(row);
-            row.max_height(1);
-            table.add_row(row);
-        }
-        if let Some(ids) = table.column_mut(0) {
-            ids.set_constraint(ColumnConstraint::ContentWidth);
-        }
-        table
-    }
-
-    fn min_width(&self) -> usize {
-        let width = |index: usize| {
-            let cells = self.rows.iter().map(|row| text_width(&row[index]));
-            cells
-                .chain([self.headings[index].len()])
-                .max()
-                .unwrap_or_default()
+        let line = |cells: &mut dyn Iterator<Item = &str>| {
+            let mut line = String::new();
+            for (cell, width) in cells.zip(&widths) {
+                let cell = cut(cell, *width);
+                let free = width - text_width(&cell) + 1;
+                let _ = write!(line, " {cell}{:free$}", "");
+            }
+            line.trim_end().to_owned()
         };
-        let others = (1..self.headings.len()).map(|index| width(index).min(Self::MIN_CELL_COLUMNS));
-        // A space on each side of a cell.
-        width(0) + 2 + others.map(|width| width + 2).sum::<usize>()
+        let dim = paint::DIM;
+        let headings = line(&mut self.headings.iter().copied());
+        let mut text = format!("{dim}{headings}{dim:#}\n");
+        for row in &self.rows {
+            let _ = writeln!(text, "{}", line(&mut row.iter().map(String::as_str)));
+        }
+        text
+    }
+
+    /// Returns the smallest width of a column, and the width that cuts no cell.
+    fn widths(&self, index: usize) -> (usize, usize) {
+        let heading = self.headings[index].len();
+        let cells = self.rows.iter().map(|row| text_width(&row[index]));
+        let whole = cells.max().unwrap_or_default().max(heading);
+        let least = if index < self.whole {
+            whole
+        } else {
+            whole.min(Self::MIN_CELL_COLUMNS.max(heading))
+        };
+        (least, whole)
     }
 }
 
-/// Creates a table without headings.
-pub(crate) fn plain_table() -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic);
-    if let Some(columns) = columns_of(io::stdout()) {
-        table.set_width(columns);
+/// Returns the width of a line of columns, with a space before and between them.
+fn line_width(columns: impl Iterator<Item = usize>) -> usize {
+    columns
+        .map(|width| width + 2)
+        .sum::<usize>()
+        .saturating_sub(1)
+}
+
+/// Returns the lines of named values. Values are wrapped between words beside their names, or below
+/// them if a word of the value is too wide.
+pub(crate) fn field_lines(fields: &[(&str, String)], columns: Option<u16>) -> String {
+    let columns = columns.map(usize::from);
+    let names = fields.iter().map(|(name, _)| text_width(name));
+    let width = names.max().unwrap_or_default();
+    let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(width + 3));
+    let is_wide = room >= 20 || fields.iter().all(|(_, value)| text_width(value) <= room);
+    let mut text = String::new();
+    for (name, value) in fields {
+        let _ = if is_wide && value.split(' ').all(|word| text_width(word) <= room) {
+            writeln!(
+                text,
+                " {name:width$}  {}",
+                wrapped(value, columns, width + 3)
+            )
+        } else {
+            writeln!(text, " {name}\n   {}", wrapped(value, columns, 3))
+        };
     }
-    table
-}
-
-/// Returns the table's lines, without trailing spaces.
-pub(crate) fn table_lines(table: &Table) -> String {
-    table
-        .lines()
-        .map(|line| format!("{}\n", line.trim_end()))
-        .collect()
-}
-
-/// Prints the lines of a table.
-pub(crate) fn print_table(table: &Table) -> CommandResult {
-    super::print_text(table_lines(table))
+    text
 }
 
 #[cfg(test)]
@@ -131,22 +141,58 @@ mod tests {
     fn ids_stay_whole_and_the_rest_is_cut_or_left_out() {
         let id = "0123456789abcdef0123456789abcdef";
         let shown = |width| {
-            let headings = ["session", "agent", "state", "title"];
-            let mut list = ListTable::new(headings, &["agent", "title", "state"]);
-            list.push([id, "echo", "idle", "a title of several words"].map(str::to_owned));
-            let text = table_lines(&list.fit(Some(width)));
-            assert_eq!(text.lines().count(), 2, "{text}");
-            let row = text.lines().nth(1).unwrap().trim_start().to_owned();
-            assert!(row.starts_with(id), "{text}");
-            row[id.len()..]
-                .split_whitespace()
-                .collect::<Vec<_>>()
-                .join(" ")
+            let headings = ["session", "agent", "permissions", "title"];
+            let mut list = ListTable::new(headings, &["agent", "title", "permissions"]);
+            list.push([id, "echo", "all", "a title\nof several words"].map(str::to_owned));
+            let text = anstream::adapter::strip_str(&list.fit(Some(width))).to_string();
+            let lines: Vec<_> = text.lines().collect();
+            assert!(
+                lines
+                    .iter()
+                    .all(|line| line.len() <= usize::from(width) + 2),
+                "{text}"
+            );
+            let [headings, row] = lines[..] else {
+                panic!("{text}");
+            };
+            assert!(row.starts_with(&format!(" {id}")), "{text}");
+            // No heading is cut.
+            let words = |line: &str| {
+                line.split("  ")
+                    .map(str::trim)
+                    .map(str::to_owned)
+                    .filter(|it| !it.is_empty())
+                    .collect::<Vec<_>>()
+            };
+            assert!(
+                words(headings)
+                    .iter()
+                    .all(|name| ["session", "agent", "permissions", "title"]
+                        .contains(&name.as_str())),
+                "{text}"
+            );
+            words(row)[1..].join(" | ")
         };
-        assert_eq!(shown(120), "echo idle a title of several words");
-        assert_eq!(shown(60), "echo idle a title o…");
-        assert_eq!(shown(52), "idle a title…");
-        assert_eq!(shown(42), "idle");
+        assert_eq!(shown(120), "echo | all | a title of several words");
+        assert_eq!(shown(70), "echo | all | a title of se…");
+        assert_eq!(shown(60), "all | a title of…");
+        assert_eq!(shown(46), "all");
         assert_eq!(shown(36), "");
+    }
+
+    #[test]
+    fn values_are_below_their_names_if_a_word_does_not_fit_beside_them() {
+        let fields = [
+            ("session", "0123456789abcdef0123456789abcdef".to_owned()),
+            ("state", "idle: its agent waits for an input".to_owned()),
+        ];
+        assert_eq!(
+            field_lines(&fields, Some(36)),
+            " session\n   0123456789abcdef0123456789abcdef\n state    idle: its agent waits for an\n          input\n"
+        );
+        assert_eq!(
+            field_lines(&fields, None),
+            " session  0123456789abcdef0123456789abcdef\n state    idle: its agent waits for an input\n"
+        );
     }
 }

@@ -190,7 +190,7 @@ fn list_tokens(state: &DaemonSelection, as_json: bool) -> CommandResult {
             "the daemon has no tokens; `trunkline token new --scope control` creates one",
         );
     }
-    let mut shown = table::with_headings(&[
+    let headings = [
         "id",
         "name",
         "scope",
@@ -199,11 +199,19 @@ fn list_tokens(state: &DaemonSelection, as_json: bool) -> CommandResult {
         "agents",
         "expires",
         "last sign-in",
-    ]);
+    ];
+    let optional = &[
+        "last sign-in",
+        "agents",
+        "expires",
+        "sessions",
+        "permissions",
+    ];
+    let mut list = table::ListTable::new(headings, optional);
     for token in &tokens {
-        shown.add_row(token_row(token));
+        list.push(token_row(token));
     }
-    table::print_table(&shown)
+    list.print()
 }
 
 fn token_row(token: &Token) -> [String; 8] {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -22,12 +23,13 @@ use self::{
     state::{KeyAction, ScreenMode, TopState},
     transcript::{SessionTranscript, TranscriptReader},
 };
-use super::print_json;
+use super::{print_json, print_text};
 use crate::{
     error::{CliError, CommandResult},
     exit,
     interrupt::InterruptSignals,
     journal, listing,
+    terminal::columns_of,
 };
 
 mod draw;
@@ -111,7 +113,7 @@ impl TopArgs {
         let mut state = TopState::default();
         state.update(agents, sessions, None);
         state.take_titles(titles);
-        draw::print_tables(&state)
+        print_text(draw::format_tables(&state, columns_of(io::stdout())))
     }
 }
 

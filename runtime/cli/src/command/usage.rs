@@ -200,7 +200,7 @@ impl UsageArgs {
     fn print(&self, sums: &UsageSums) -> CommandResult {
         let keys: Vec<_> = self.by.iter().map(|key| key.name()).collect();
         let headings = [&keys[..], &["turns", "in", "cached", "out", "cost"]].concat();
-        let mut list = ListTable::new(headings, &["cached"]);
+        let mut list = ListTable::new(headings, &["cached", "in", "out", "turns"]);
         for (names, total) in sums.rows() {
             list.push(
                 names

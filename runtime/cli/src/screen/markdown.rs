@@ -3,12 +3,16 @@
 //! The input must be cleaned by [`shown`]; decoded text is cleaned again. So all escape sequences
 //! in the output come from here.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, io};
 
 use anstyle::{Effects, Style};
+use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-use crate::{command::table, paint, terminal::shown};
+use crate::{
+    paint,
+    terminal::{columns_of, shown},
+};
 
 /// Limit of a block that waits for its end, in bytes; a longer block is shown without rendering.
 const MAX_BLOCK_BYTES: usize = 64 * 1024;
@@ -362,11 +366,21 @@ impl RenderedBlock {
     fn end_table(&mut self) {
         let mut rows = self.table.take().unwrap_or_default().into_iter();
         let head = rows.next().unwrap_or_default();
-        let mut list = table::with_headings(&head.iter().map(String::as_str).collect::<Vec<_>>());
-        for row in rows {
-            list.add_row(row);
+        let mut table = Table::new();
+        table
+            .load_style(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_header(
+                head.iter()
+                    .map(|cell| Cell::new(cell).add_attribute(Attribute::Dim)),
+            )
+            .add_rows(rows);
+        if let Some(columns) = columns_of(io::stdout()) {
+            table.set_width(columns);
         }
-        self.out.push_str(&table::table_lines(&list));
+        for line in table.lines() {
+            let _ = writeln!(self.out, "{}", line.trim_end());
+        }
     }
 }
 

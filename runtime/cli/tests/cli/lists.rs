@@ -232,3 +232,34 @@ fn a_reader_that_leaves_is_no_failure() {
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn tables_in_a_narrow_terminal_have_whole_ids() {
+    let home = Home::new();
+    for name in ["a", "a-long-name-for-a-token"] {
+        let new = ["token", "new", "--scope", "control", "--expires", "30d"];
+        home.run(new.iter().copied().chain(["--name", name]))
+            .must_end_with(0);
+    }
+    for (list, key) in [
+        (&["token", "list"][..], "id"),
+        (&["agents"], "id"),
+        (&["agents", "profiles"], "name"),
+        (&["doctor", "--codes"], "code"),
+        (&["doctor", "--all"], "agent"),
+    ] {
+        let json = home.run(list.iter().copied().chain(["--json"]));
+        let rows: Vec<Value> = serde_json::from_str(&json.must_end_with(0).stdout).unwrap();
+        assert!(!rows.is_empty(), "{list:?}");
+        let narrow = home.command(list).env("COLUMNS", "40").output().unwrap();
+        let text = super::Ran::of(narrow).stdout;
+        let first: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        for row in rows {
+            let id = row[key].as_str().unwrap();
+            assert!(first.contains(&id), "{list:?}: {id} in {text}");
+        }
+    }
+}

@@ -1,15 +1,16 @@
 //! Results of the demo.
 
-use std::{fmt::Write, time::Duration};
+use std::{fmt::Write, io, time::Duration};
 
 use indicatif::HumanCount;
 use serde_json::json;
 use trunkline_host::Counters;
 
-use super::{super::table, load::DemoTally};
+use super::{super::table::field_lines, load::DemoTally};
 use crate::{
     paint,
     screen::{bytes, duration},
+    terminal::{columns_of, text_width},
 };
 
 /// Results of the demo.
@@ -113,16 +114,16 @@ impl DemoReport {
                 "turns that did not end exactly once",
             ),
         ];
-        let mut list = table::plain_table();
-        for (what, value, remark) in rows {
-            if what != "unchecked" || tally.unchecked > 0 {
-                list.add_row([what, &value, remark]);
-            }
-        }
-        let mut text = String::from("\n");
-        for line in table::table_lines(&list).lines() {
-            let _ = writeln!(text, " {line}");
-        }
+        let rows = rows
+            .into_iter()
+            .filter(|(what, ..)| *what != "unchecked" || tally.unchecked > 0);
+        let width = rows.clone().map(|(_, value, _)| text_width(&value)).max();
+        let fields = rows.map(|(what, value, remark)| {
+            let value = format!("{value:0$}  {remark}", width.unwrap_or_default());
+            (what, value.trim_end().to_owned())
+        });
+        let fields: Vec<_> = fields.collect();
+        let mut text = format!("\n{}", field_lines(&fields, columns_of(io::stdout())));
         let (style, mark) = if self.is_clean() {
             (paint::GOOD, "✓")
         } else {

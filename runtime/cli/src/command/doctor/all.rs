@@ -1,5 +1,6 @@
 //! `doctor --all`: the wrapped agents on this machine.
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,9 +14,10 @@ use super::program::ProgramSearch;
 use super::report::{DoctorCheck, Level, clean_text};
 use super::{adapter, installed};
 use crate::advice::{self, WrappedAgent};
-use crate::command::table;
+use crate::command::table::ListTable;
 use crate::error::CliError;
 use crate::target;
+use crate::terminal::columns_of;
 
 /// A wrapped agent on this machine.
 #[derive(Debug, Serialize)]
@@ -132,7 +134,11 @@ impl InstalledAgent {
 
 /// Returns the table.
 pub(super) fn format_table(all: &[InstalledAgent]) -> String {
-    let mut list = table::with_headings(&["agent", "program", "version", "credentials", "next"]);
+    let mut list = ListTable::new(
+        ["agent", "next", "version", "credentials", "program"],
+        &["program", "credentials", "version"],
+    );
+    list.whole = 2;
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     for here in all {
         let program = here
@@ -141,7 +147,7 @@ pub(super) fn format_table(all: &[InstalledAgent]) -> String {
             .unwrap_or_else(|| "not installed".to_owned());
         let [version, credentials, next] =
             [&here.version, &here.credentials, &here.next].map(or_none);
-        list.add_row([here.agent.to_owned(), program, version, credentials, next]);
+        list.push([here.agent.to_owned(), next, version, credentials, program]);
     }
-    table::table_lines(&list)
+    list.fit(columns_of(io::stdout()))
 }

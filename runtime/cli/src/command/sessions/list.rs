@@ -1,6 +1,7 @@
 //! Lists of sessions and of conversations that agents store.
 
 use std::{
+    io,
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -11,13 +12,13 @@ use trunkline_protocol::{SessionId, SessionState, SessionsList};
 
 use super::JournalReader;
 use crate::{
-    command::{print_json, print_line, table},
+    command::{print_json, print_line, print_text, table},
     completion,
     error::{CliError, CommandResult},
     exit, journal, listing,
     session_backend::refusal_text,
     target::AgentTarget,
-    terminal::one_line,
+    terminal::{columns_of, one_line},
 };
 
 /// Limit of listed sessions, unless `--limit` names another.
@@ -123,14 +124,14 @@ async fn list_native(
     let mut list = table::ListTable::new(headings, &["directory", "active", "session", "title"]);
     for session in listed {
         list.push([
-            one_line(&session.native_session_id),
-            one_line(session.session_id.as_deref().unwrap_or("-")),
+            session.native_session_id,
+            session.session_id.unwrap_or_else(unknown_value),
             session
                 .updated_at
                 .as_deref()
                 .map_or_else(unknown_value, time_ago),
-            one_line(session.title.as_deref().unwrap_or("-")),
-            one_line(session.cwd.as_deref().unwrap_or("-")),
+            session.title.unwrap_or_else(unknown_value),
+            session.cwd.unwrap_or_else(unknown_value),
         ]);
     }
     list.print()
@@ -166,8 +167,8 @@ pub(super) async fn list_sessions(
     );
     for session in found {
         let mut row = vec![
-            one_line(&session.session_id),
-            one_line(&session.agent_id),
+            session.session_id,
+            session.agent_id,
             state_text(session.state, session.open_requests.unwrap_or(0)),
             session
                 .active
@@ -176,10 +177,10 @@ pub(super) async fn list_sessions(
             session
                 .entries
                 .map_or_else(unknown_value, |entries| entries.to_string()),
-            one_line(session.title.as_deref().unwrap_or("-")),
+            session.title.unwrap_or_else(unknown_value),
         ];
         if has_hosts {
-            row.insert(1, one_line(session.host.as_deref().unwrap_or("-")));
+            row.insert(1, session.host.unwrap_or_else(unknown_value));
         }
         list.push(row);
     }
@@ -200,8 +201,7 @@ pub(super) async fn show_session(reader: &JournalReader, id: &SessionId) -> Comm
         |number: Option<u64>| number.map_or_else(unknown_value, |number| number.to_string());
     let active = session.active.map(|at| format!("{at} ({})", time_ago(&at)));
     let requests = session.open_requests;
-    let mut list = table::plain_table();
-    for (name, value) in [
+    let fields = [
         ("session", session.session_id),
         ("title", one_line(session.title.as_deref().unwrap_or("-"))),
         ("agent", session.agent_id),
@@ -218,10 +218,8 @@ pub(super) async fn show_session(reader: &JournalReader, id: &SessionId) -> Comm
             requests.map_or_else(unknown_value, |it| format!("{it} without an answer")),
         ),
         ("bytes", number(session.bytes)),
-    ] {
-        list.add_row([name.to_owned(), value]);
-    }
-    table::print_table(&list)
+    ];
+    print_text(table::field_lines(&fields, columns_of(io::stdout())))
 }
 
 /// Returns the state of a session, with a mark if a request waits for an answer.

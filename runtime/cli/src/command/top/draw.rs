@@ -1,6 +1,7 @@
 //! Layout of the screen: totals, agents with their verdicts, sessions, keys.
 
-use anstream::println;
+use std::fmt::Write as _;
+
 use ratatui_core::{
     buffer::Buffer,
     layout::{
@@ -18,8 +19,6 @@ use super::{
 };
 use crate::{
     command::table::ListTable,
-    error::CommandResult,
-    exit,
     terminal::{cut, one_line, shown, text_width, wrapped},
 };
 
@@ -123,35 +122,46 @@ pub(super) fn draw_screen(state: &mut TopState, area: Rect, buffer: &mut Buffer)
     }
 }
 
-/// Prints the columns of a narrow window as tables, and the verdict on each agent.
-pub(super) fn print_tables(state: &TopState) -> CommandResult {
-    let mut list = new_table(&AGENT_COLUMNS, &["VERDICT"]);
+/// Returns the columns of a narrow window as tables, with the whole verdict below each agent.
+pub(super) fn format_tables(state: &TopState, columns: Option<u16>) -> String {
+    let mut list = new_table(
+        &AGENT_COLUMNS,
+        &["NOISE", "STARTS", "IN/S", "OUT/S", "QUEUE", "UP", "SESS"],
+    );
     for agent in &state.agents {
-        let verdict = agent.health.as_ref().and_then(|it| it.verdict.as_deref());
-        let cells = narrow_columns(&AGENT_COLUMNS, agent_cells(agent)).map(|(text, _)| text);
-        list.push(cells.chain([one_line(verdict.unwrap_or("-"))]));
+        list.push(narrow_columns(&AGENT_COLUMNS, agent_cells(agent)).map(|(text, _)| text));
     }
-    list.print()?;
+    let list = list.fit(columns);
+    let mut lines = list.lines();
+    let mut text = format!("{}\n", lines.next().unwrap_or_default());
+    for (agent, line) in state.agents.iter().zip(lines) {
+        let room = columns.map(|columns| usize::from(columns).saturating_sub(3));
+        let _ = writeln!(text, "{line}");
+        for (line, _) in verdict_lines(agent, room) {
+            let _ = writeln!(text, "   {line}");
+        }
+    }
     if state.rows.is_empty() {
-        return Ok(exit::OK);
+        return text;
     }
-    println!();
-    let mut list = new_table(&SESSION_COLUMNS, &[]);
+    let mut list = new_table(
+        &SESSION_COLUMNS,
+        &[
+            "IN/S", "UNREAD", "SILENT", "TURN", "AGENT", "TITLE", "STATE",
+        ],
+    );
     for row in &state.rows {
         list.push(narrow_columns(&SESSION_COLUMNS, session_cells(row)).map(|(text, _)| text));
     }
-    list.print()
+    format!("{text}\n{}", list.fit(columns))
 }
 
-fn new_table<const N: usize>(columns: &[TableColumn; N], more: &[&'static str]) -> ListTable {
+fn new_table<const N: usize>(
+    columns: &[TableColumn; N],
+    optional: &'static [&'static str],
+) -> ListTable {
     let headings = narrow_columns(columns, columns.map(|column| column.0));
-    let optional = &[
-        "NOISE", "STARTS", "IN/S", "OUT/S", "QUEUE", "UNREAD", "SILENT",
-    ];
-    ListTable::new(
-        headings.chain(more.iter().copied()).collect::<Vec<_>>(),
-        optional,
-    )
+    ListTable::new(headings.collect::<Vec<_>>(), optional)
 }
 
 /// Returns the items of the columns that a narrow window has.
@@ -289,7 +299,8 @@ fn count_text(number: u64, what: &str) -> String {
 /// Returns the lines below the figures of an agent, with one of three levels of detail: the verdict
 /// and the end of stderr; the verdict; the verdict if it reports a problem.
 fn agent_details(agent: &AgentEntry, detail: usize, columns: u16) -> Vec<(String, Style)> {
-    let mut lines = verdict_lines(agent, usize::from(columns.saturating_sub(4)));
+    let mut lines = verdict_lines(agent, Some(columns.saturating_sub(4).into()));
+    lines.truncate(2);
     match detail {
         0 => lines.extend(stderr_line(agent.health.as_ref(), columns >= WIDE)),
         2 if agent_severity(agent) < Severity::Warning => lines.clear(),
@@ -390,8 +401,8 @@ fn agent_cells(agent: &AgentEntry) -> [(String, Style); AGENT_COLUMNS.len()] {
     ]
 }
 
-/// Returns the verdict, in two lines if one is too short for the next step.
-fn verdict_lines(agent: &AgentEntry, room: usize) -> Vec<(String, Style)> {
+/// Returns the lines of the verdict.
+fn verdict_lines(agent: &AgentEntry, room: Option<usize>) -> Vec<(String, Style)> {
     let Some(text) = agent
         .health
         .as_ref()
@@ -409,9 +420,8 @@ fn verdict_lines(agent: &AgentEntry, room: usize) -> Vec<(String, Style)> {
         ),
     };
     let text = format!("{mark} {}", one_line(text));
-    wrapped(&text, Some(room), 2)
+    wrapped(&text, room, 2)
         .lines()
-        .take(2)
         .map(|line| (line.to_owned(), style))
         .collect()
 }

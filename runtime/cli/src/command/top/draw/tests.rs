@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use anstream::adapter::strip_str;
 use trunkline_protocol::OpenSession;
 
 use super::*;
@@ -103,6 +104,13 @@ fn a_small_window_shows_agents_with_verdicts_and_sessions() {
 #[test]
 fn a_large_window_shows_more_of_each() {
     insta::assert_snapshot!("large", window(&mut sample(), 160, 50));
+}
+
+#[test]
+fn printed_tables_have_the_whole_verdict_in_a_narrow_terminal() {
+    let text = strip_str(&format_tables(&sample(), Some(40))).to_string();
+    assert!(text.lines().all(|line| text_width(line) <= 40), "{text}");
+    insta::assert_snapshot!("once", text);
 }
 
 #[test]
