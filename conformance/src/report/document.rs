@@ -386,6 +386,22 @@ impl CaseData {
             .unwrap_or(self.level)
     }
 
+    /// Returns true if the case did not pass and the class of the run does not score it.
+    pub(crate) fn is_outside(&self) -> bool {
+        self.standing == Standing::NotScored
+            && !matches!(self.verdict, Verdict::Pass | Verdict::Skip)
+    }
+
+    /// Returns the result for people.
+    pub(crate) fn verdict_shown(&self) -> String {
+        let outside = if self.is_outside() {
+            ", outside of this class"
+        } else {
+            ""
+        };
+        format!("{}{outside}", self.verdict)
+    }
+
     /// In one line, why it ended so.
     pub(crate) fn because(&self) -> &str {
         let finding = self.findings.first().map(|finding| finding.got.as_str());
@@ -411,13 +427,20 @@ impl CaseData {
 }
 
 impl Totals {
-    /// With the number of each.
-    pub(crate) fn of<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> Self {
+    /// Counts the cases by verdict.
+    pub(crate) fn of<'a>(cases: impl IntoIterator<Item = &'a CaseData>) -> Self {
         let mut totals = Self::default();
-        for verdict in verdicts {
-            *totals.slot(*verdict) += 1;
+        for case in cases {
+            *totals.slot(case.verdict) += 1;
         }
         totals
+    }
+
+    /// Counts the cases by verdict: the ones that this class scores or that passed, and the others.
+    pub(crate) fn split<'a>(cases: impl IntoIterator<Item = &'a CaseData>) -> (Self, Self) {
+        let (outside, inside): (Vec<_>, Vec<_>) =
+            cases.into_iter().partition(|case| case.is_outside());
+        (Self::of(inside), Self::of(outside))
     }
 
     /// Returns the number of cases with this verdict.

@@ -88,7 +88,7 @@ pub(super) fn document(run: &Run<'_>, folder: Option<&Path>) -> Document {
             turn_ms: round(calibration.turn_ms),
             quiet_ms: round(calibration.quiet_ms),
         },
-        totals: Totals::of(cases.iter().map(|case| &case.verdict)),
+        totals: Totals::of(&cases),
         tiers: Tiers {
             black_box: said(Tier::BlackBox),
             recipe: said(Tier::Recipe),

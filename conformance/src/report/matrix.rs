@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    document::{CaseData, Document},
+    document::{CaseData, Document, Totals},
     template,
 };
 use crate::{baseline::Standing, clauses::Side, exit, printable::short, verdict::Verdict};
@@ -125,7 +125,7 @@ impl Row {
             .filter(|case| case.family == family)
             .collect();
         let count = |holds: fn(&CaseData) -> bool| cases.iter().filter(|case| holds(case)).count();
-        let judged = count(|case| case.verdict != Verdict::Skip);
+        let judged = count(|case| case.verdict != Verdict::Skip && !case.is_outside());
         let passed = count(|case| case.verdict == Verdict::Pass);
         let bad = count(|case| matches!(case.standing, Standing::Unexpected | Standing::Harness));
         let look = match () {
@@ -335,12 +335,10 @@ fn cells(row: &Row, families: &[&str]) -> Vec<Cell> {
         (row.class().to_owned(), Look::Absent),
         row.result(),
     ];
+    let totals = row.judged.as_ref().ok();
+    let totals = totals.map(|document| Totals::split(&document.cases).0);
     for verdict in COUNTED {
-        let count = row
-            .judged
-            .as_ref()
-            .ok()
-            .map(|document| document.totals.get(verdict));
+        let count = totals.as_ref().map(|totals| totals.get(verdict));
         cells.push((
             count.map_or_else(String::new, |count| count.to_string()),
             Look::Absent,
@@ -385,12 +383,7 @@ type OfRows<'a> = Vec<(&'a str, &'a CaseData)>;
 
 /// Describes the result of a case for a row. A class leaves some demands out.
 fn said(name: &str, case: &CaseData) -> String {
-    let counts = if case.standing == Standing::NotScored {
-        ", not counted"
-    } else {
-        ""
-    };
-    format!("{name} {}{counts}", case.verdict)
+    format!("{name} {}", case.verdict_shown())
 }
 
 /// The cases that some have not passed, each with the rows that have not.
@@ -416,7 +409,7 @@ fn differences<'a>(rows: &[&'a Row]) -> Vec<(&'a CaseData, OfRows<'a>)> {
 fn html_differences(rows: &[&Row]) -> Vec<Value> {
     let result = |case: &CaseData| {
         json!({
-            "look": Look::of(case.verdict),
+            "look": if case.is_outside() { Look::Absent } else { Look::of(case.verdict) },
             "because": short(case.because(), 400),
             "text": said("", case).trim_start(),
         })

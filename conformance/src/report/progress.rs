@@ -93,7 +93,12 @@ impl Observer for Progress<'_> {
     fn ends(&self, result: &CaseResult) {
         self.change(|running| running.retain(|id| *id != result.case.id));
         self.bar.inc(1);
-        let style = style_of(result.verdict);
+        let is_outside = !result.scored && result.verdict != Verdict::Harness;
+        let style = style_of(if is_outside {
+            Verdict::Skip
+        } else {
+            result.verdict
+        });
         if self.show == Show::Wire && result.verdict != Verdict::Skip {
             // One text, so that the lines of two cases do not mix.
             let mut text = format!(

@@ -84,7 +84,7 @@ fn document_values(document: &Document) -> Value {
     let families: Vec<(&str, Totals)> = document
         .families()
         .into_iter()
-        .map(|(family, cases)| (family, Totals::of(cases.iter().map(|case| &case.verdict))))
+        .map(|(family, cases)| (family, Totals::split(cases).0))
         .collect();
     let quiet_notes: Vec<(&str, &str, &str)> = document
         .quiet_notes()
@@ -113,7 +113,8 @@ fn case_values(case: &CaseData) -> Value {
     let more = json!({
         "because": case.because(),
         "level_shown": case.level_shown(),
-        "verdict_shown": case.verdict.name(),
+        "verdict_shown": case.verdict_shown(),
+        "is_outside": case.is_outside(),
         "block": format!("{fence}text\n{lines}\n{fence}"),
         "drawing": drawing,
         "ending": ending(case),

@@ -402,6 +402,69 @@ fn the_notes_of_cases_that_passed_are_in_every_report_for_people() {
     }
 }
 
+/// A run of the core class, which does not score a failed case and a warning.
+fn core_document() -> Document {
+    let mut document = document_of(&[Verdict::Fail, Verdict::Warn, Verdict::Pass], None);
+    document.plan.class = Class::Core;
+    for case in &mut document.cases {
+        case.scored = case.verdict == Verdict::Pass;
+    }
+    compare(&mut document, None);
+    document
+}
+
+#[test]
+fn cases_outside_of_the_class_are_counted_apart_in_every_report() {
+    let document = core_document();
+    let mut out = Vec::new();
+    text::write(&document, None, Skipped::Counted, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let red = text::style_of(Verdict::Fail).to_string();
+    assert!(!text.contains(&red) && !text.contains("FAIL"), "{text}");
+    let totals = "\n1 pass  1 fail outside of this class  1 warn outside of this class   in";
+    assert!(text.contains(totals), "{text}");
+    let plain = anstream::adapter::strip_str(&text).to_string();
+    assert!(plain.contains("\nnot scored  A-FRM-01"), "{plain}");
+    assert!(plain.contains("(fail, outside of this class)\n"), "{plain}");
+    assert!(plain.contains("0 failures"), "{plain}");
+    let html = Format::Html.of(&document);
+    assert!(
+        !html.contains("class=\"fail\"") && !html.contains("class=\"warn\""),
+        "{html}"
+    );
+    assert!(
+        html.contains("<span class=\"skip\">fail, outside of this class</span>"),
+        "{html}"
+    );
+    let summary = Format::Markdown.of(&document);
+    assert!(summary.contains("| FRM |  |  |  |  |  |  |"), "{summary}");
+    assert!(
+        summary.contains("### Outside of this class\n\n- **A\\-FRM\\-01**"),
+        "{summary}"
+    );
+    let junit = Format::Junit.of(&document);
+    assert!(junit.contains("failures=\"0\" errors=\"0\""), "{junit}");
+    let matrix = Matrix {
+        started_at: String::new(),
+        took: Duration::ZERO,
+        rows: vec![matrix::Row {
+            name: "mine".to_owned(),
+            config: String::new(),
+            side: Some(crate::clauses::Side::Adapter),
+            judged: Ok(Box::new(document)),
+        }],
+    };
+    let table = anstream::adapter::strip_str(&matrix.text()).to_string();
+    let row = table.lines().nth(1).unwrap();
+    let cells: Vec<_> = row.split_whitespace().collect();
+    assert_eq!(
+        cells,
+        ["mine", "core", "CONFORMANT", "1", "0", "0", "0", "-", "1/1"],
+        "{table}"
+    );
+    assert!(!matrix.html().contains("class=\"fail\""));
+}
+
 #[test]
 fn a_summary_is_one_line() {
     let text = Format::Summary.of(&document(None));

@@ -9,7 +9,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::{
     diagram,
-    document::{CaseData, Document, FindingData},
+    document::{CaseData, Document, FindingData, Totals},
     gather::NOT_SELECTED,
 };
 use crate::{baseline::Standing, printable::short, verdict::Verdict};
@@ -138,8 +138,9 @@ fn family_name(family: &str) -> &'static str {
 
 fn counts(cases: &[&CaseData]) -> String {
     let mut text = String::new();
+    let (inside, outside) = Totals::split(cases.iter().copied());
     for verdict in Verdict::AS_COUNTED {
-        let count = cases.iter().filter(|case| case.verdict == verdict).count();
+        let count = inside.get(verdict);
         if count > 0 || verdict == Verdict::Pass {
             let name = match verdict {
                 // What decides must catch the eye among what does not.
@@ -150,7 +151,17 @@ fn counts(cases: &[&CaseData]) -> String {
             text.push_str(&format!("{count:>4} {style}{name}{style:#}  "));
         }
     }
+    for part in outside_parts(&outside) {
+        text.push_str(&format!("   {part}"));
+    }
     text.trim_end().to_owned()
+}
+
+/// Returns the counts of the cases that the class does not score.
+fn outside_parts(outside: &Totals) -> impl Iterator<Item = String> {
+    let counts = Verdict::AS_COUNTED.map(|verdict| (verdict, outside.get(verdict)));
+    let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+    counts.map(|(verdict, count)| format!("{count} {verdict} outside of this class"))
 }
 
 pub(super) fn style_of(verdict: Verdict) -> Style {
@@ -164,12 +175,15 @@ pub(super) fn style_of(verdict: Verdict) -> Style {
 }
 
 fn headline(case: &CaseData, to: &mut dyn Write) -> io::Result<()> {
-    let style = style_of(case.verdict);
-    let name = case.verdict.name().to_uppercase();
+    let (style, name) = if case.is_outside() {
+        (style_of(Verdict::Skip), "not scored".to_owned())
+    } else {
+        (style_of(case.verdict), case.verdict.name().to_uppercase())
+    };
     let mark = match case.standing {
-        Standing::Known => "   (known)",
-        Standing::NotScored => "   (not scored in this class)",
-        _ => "",
+        Standing::Known => "   (known)".to_owned(),
+        Standing::NotScored => format!("   ({})", case.verdict_shown()),
+        _ => String::new(),
     };
     writeln!(
         to,
@@ -373,7 +387,8 @@ fn without_stimulus(document: &Document) -> usize {
 }
 
 fn totals(document: &Document, skipped: Skipped) -> String {
-    let count = |verdict| document.totals.get(verdict);
+    let (inside, outside) = Totals::split(&document.cases);
+    let count = |verdict| inside.get(verdict);
     let mut parts = Vec::new();
     for verdict in Verdict::AS_COUNTED {
         match verdict {
@@ -395,6 +410,7 @@ fn totals(document: &Document, skipped: Skipped) -> String {
             _ => {}
         }
     }
+    parts.extend(outside_parts(&outside));
     format!(
         "{}   in {:.1} s",
         parts.join("  "),
