@@ -144,6 +144,12 @@ export const flows = {
       await page.getByText("Copies is not a number").waitFor();
       await card.getByLabel("Copies").fill("3");
       await card.getByLabel("beta").check();
+      // What was typed is there again in the inbox, and behind it.
+      for (const view of ["#/inbox", hash]) {
+        await page.evaluate((to) => { location.hash = to; }, view);
+        await page.locator(view === hash ? ".dock .waiting" : ".inbox .waiting").waitFor();
+        assert.deepEqual([await card.getByLabel("Token").inputValue(), await card.getByLabel("Copies").inputValue(), await card.getByLabel("beta").isChecked(), await card.getByLabel("America").isChecked()], ["hidden words", "3", true, true], view);
+      }
       await card.getByRole("button", { name: "Answer", exact: true }).click();
       await page.getByText("Deployed to us.").waitFor();
       assert.doesNotMatch(await page.content(), /hidden words/);

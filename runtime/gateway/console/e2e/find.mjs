@@ -154,6 +154,20 @@ export const flows = {
       await page.getByRole("button", { name: "Remove it" }).click();
       await page.waitForFunction(() => location.hash === "#/sessions");
       await page.waitForFunction(() => document.querySelectorAll(".list li").length === 2);
+      // A session that another party removes is not called closed, and the text that was not sent can be copied.
+      await page.goto(copy);
+      await page.locator(".ended").waitFor();
+      await page.fill("#input", "not sent yet");
+      await fetch(`${it.place.url}/v1/sessions/${copy.split("/").pop()}?remove=true`, { method: "DELETE", headers: { Authorization: `Bearer ${it.place.token}` } });
+      await page.getByText("This session was removed.").waitFor();
+      for (const again of [false, true]) {
+        if (again) await page.reload();
+        await page.locator(".bar .state").getByText(again ? "not found" : "removed", { exact: true }).waitFor();
+        await page.getByRole("button", { name: "Copy your text" }).click();
+        await copied(page, /^not sent yet$/);
+        assert.equal(await page.locator("#input, .bar button, .row-menu").count(), 0, "nothing can be done with it");
+      }
+      await page.getByText("There is no session of this id.").waitFor();
       await clean(page, wrong);
     },
   },
@@ -243,6 +257,12 @@ export const flows = {
       await dialog.locator("label.field:has(> span:text-is(\"Mode\")) select").selectOption("plan");
       await dialog.getByLabel("Folder").fill("/etc");
       await dialog.getByLabel("First message").fill("stream of files");
+      // A message that was begun is there again.
+      await page.keyboard.press("Escape");
+      await page.getByRole("button", { name: "New session" }).first().click();
+      await page.waitForFunction(() => document.querySelector("dialog textarea")?.value === "stream of files");
+      await dialog.locator("label.field:has(> span:text-is(\"Mode\")) select").selectOption("plan");
+      await dialog.getByLabel("Folder").fill("/etc");
       await dialog.getByLabel("Attached files").setInputFiles([{ name: "a.png", mimeType: "image/png", buffer: PNG }, { name: "big.bin", mimeType: "", buffer: Buffer.alloc(120_000, 1) }]);
       await dialog.getByText("120 kB, more than the 100 kB that coder takes").waitFor();
       await dialog.locator(".attached img").waitFor();
@@ -260,6 +280,16 @@ export const flows = {
       // The limit holds in a session, too, and nothing is sent.
       await page.setInputFiles(".composer input[type=file]", [{ name: "big.bin", mimeType: "", buffer: Buffer.alloc(120_000, 1) }]);
       await page.locator(".attached .failed").getByText("120 kB, more than the 100 kB that coder takes").waitFor();
+      await send(page, "with a file");
+      await page.getByText("A file cannot be sent. Remove it to send the message without it.").waitFor();
+      assert.deepEqual([await page.inputValue("#input"), await page.locator(".sent, .bubble").count()], ["with a file", 1]);
+      await page.getByRole("button", { name: "Remove big.bin" }).click();
+      await page.press("#input", "Control+Enter");
+      await page.locator(".bubble").getByText("with a file").waitFor();
+      await page.evaluate(() => document.activeElement.blur());
+      await page.keyboard.press("n");
+      await page.waitForFunction(() => document.querySelector("dialog textarea")?.value === "", undefined, { timeout: 5000 });
+      await page.keyboard.press("Escape");
       await clean(page, wrong);
     },
   },

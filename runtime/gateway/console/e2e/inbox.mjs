@@ -12,7 +12,7 @@ async function say({ place }, hash, content) {
 }
 
 /** Answers the open request of a session, by another token. */
-async function decide({ place }, hash, token, answer) {
+export async function decide({ place }, hash, token, answer) {
   const path = `${place.url}/v1/sessions/${hash.split("/").pop()}`;
   const { requests } = await (await fetch(path, { headers: headers(token) })).json();
   const response = await fetch(`${path}/requests/${requests[0]}`, { method: "POST", headers: headers(token), body: JSON.stringify(answer) });

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { XSS } from "../mock/material.mjs";
 import { fresh } from "./basic.mjs";
-import { clean, doubleAllow, drawn, ends, open, send, until, valueIs, wholeText, withoutHeadline } from "./steps.mjs";
+import { decide } from "./inbox.mjs";
+import { clean, copied, doubleAllow, drawn, ends, open, send, until, valueIs, wholeText, withoutHeadline } from "./steps.mjs";
 
 export const flows = {
   "queued-inputs": {
@@ -105,6 +106,28 @@ export const flows = {
       await rules.getByText("Bash(rm -r /srv/app/logs)").waitFor();
       await rules.getByRole("button", { name: /^Remove the rule/ }).click();
       await rules.waitFor({ state: "detached" });
+      // An edit stays while the reader is elsewhere, also in the inbox, and can be copied when another page decides.
+      await page.goto(`${it.place.url}/${hash}`);
+      await send(page, "ask");
+      await card.getByRole("button", { name: "More" }).click();
+      await card.getByRole("button", { name: "Edit the input…" }).click();
+      await form.getByLabel("command").fill("ls /srv/other");
+      for (const view of ["#/inbox", hash, "#/inbox"]) {
+        await page.evaluate((to) => { location.hash = to; }, view);
+        await page.locator(view === hash ? ".dock .waiting" : ".inbox .waiting").waitFor();
+        assert.equal(await form.getByLabel("command").inputValue(), "ls /srv/other", view);
+      }
+      await decide(it, hash, it.place.token, { approved: false });
+      await page.getByText("decided by you in another page. Your text was not used.").waitFor();
+      await page.getByRole("button", { name: "Copy your text" }).click();
+      await copied(page, /^ls \/srv\/other$/);
+      await page.goto(`${it.place.url}/${hash}`);
+      await ends(page, 3);
+      await send(page, "ask");
+      await card.getByRole("button", { name: "More" }).click();
+      await card.getByLabel("What to tell the agent with a denial").fill("rather not");
+      await decide(it, hash, it.place.token, { approved: true });
+      await page.getByText("You, in another page, allowed: Run rm -r /srv/app/logs. Your text was not used.").waitFor();
       await clean(page, wrong);
     },
   },

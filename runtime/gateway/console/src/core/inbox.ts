@@ -4,6 +4,8 @@ import type { Api } from "./api.ts";
 import { readRequest } from "./entries.ts";
 import { Fold } from "./fold.ts";
 import type { KnownSession, Notice, OpenRequest, SessionOverview } from "./overview.ts";
+import { answerDrafts, draftText } from "./drafts.ts";
+import { who } from "./format.ts";
 import type { Decision, RequestRow } from "./rows.ts";
 
 /** Number of entries of each kind that are shown at a time. */
@@ -106,9 +108,8 @@ export class RequestCard {
     this.cards.changed();
   }
 
-  say(notice: string): void {
-    this.cards.notice = notice;
-    this.cards.changed();
+  say(notice: string, leftover = ""): void {
+    this.cards.say(notice, leftover);
   }
 }
 
@@ -125,6 +126,10 @@ export class RequestCards {
   decided: DecidedItem[] = [];
   /** What the person must know and no card says, such as that another answered first. */
   notice = "";
+  /** A text of the person that the notice offers for copying. */
+  leftover = "";
+  /** The name of this page's token. */
+  own = "";
   private cards = new Map<string, RequestCard>();
   private stop: () => void;
 
@@ -155,6 +160,12 @@ export class RequestCards {
     this.overview.changed();
   }
 
+  say(notice: string, leftover = ""): void {
+    this.notice = notice;
+    this.leftover = leftover;
+    this.changed();
+  }
+
   private take(notice: Notice): void {
     if (notice.kind !== "answered" && notice.kind !== "gone") return;
     const key = itemKey(notice.session.id, notice.request.id);
@@ -164,6 +175,12 @@ export class RequestCards {
     const decision: Decision = notice.kind === "answered"
       ? { ...(notice.approved === undefined ? {} : { approved: notice.approved }), cancelled: notice.cancelled, option: "", reason: "", by: notice.by, time: notice.time, values: {} }
       : { cancelled: true, option: "", reason: "its turn has ended", by: "", time: "", values: {} };
+    const leftover = draftText(answerDrafts.take(notice.session.id, notice.request.id), card.row);
+    if (leftover !== "" && card.row) {
+      const party = decision.by === "" ? "" : who(decision.by, this.own);
+      const end = party === "" ? "its turn has ended" : `decided by ${party === "you" ? "you in another page" : party}`;
+      this.say(`${requestSummary(card.row)}: ${end}. Your text was not used.`, leftover);
+    }
     this.decided = [{ key, session: notice.session, row: card.row, decision }, ...this.decided].slice(0, MAX_DECIDED);
   }
 }

@@ -52,6 +52,10 @@ export class SessionStore {
   place: number | undefined;
   /** What the reader must know and no row says, such as that another answered first. */
   notice = "";
+  /** A text of the reader that the notice offers for copying. */
+  leftover = "";
+  /** The daemon has no such session, or not for this token. */
+  removed = false;
 
   /** The entries up to the last one. */
   private tail = new Segment(turn);
@@ -121,6 +125,7 @@ export class SessionStore {
     try {
       return await this.connected(after, signal);
     } catch (error) {
+      if (error instanceof Problem && error.status === 404) this.removed = true;
       if (error instanceof Problem && error.status > 0) return { status: error.status, detail: error.detail };
       throw error;
     }
@@ -282,6 +287,7 @@ export class SessionStore {
   }
 
   get state(): string {
+    if (this.removed) return this.fold.last > 0 ? "removed" : "missing";
     if (this.fold.closed || this.phase === "ended") return "closed";
     if (this.fold.running !== "") return "running";
     const said = str(this.attached.state);
@@ -293,12 +299,20 @@ export class SessionStore {
 
   /** Reads again what the daemon reports of the session, such as its title. */
   async refresh(): Promise<void> {
-    this.attached = await this.api.show(this.id);
+    try {
+      this.attached = await this.api.show(this.id);
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 404) throw error;
+      this.removed = true;
+      this.life.abort();
+      this.outbox.dispose();
+    }
     this.changed();
   }
 
-  say(notice: string): void {
+  say(notice: string, leftover = ""): void {
     this.notice = notice;
+    this.leftover = leftover;
     this.changed();
   }
 

@@ -43,7 +43,7 @@ export function Icon({ name }: { name: string }): JSX.Element {
 
 const STATES: { [state: string]: string } = {
   running: "running", idle: "idle", detached: "asleep", closed: "closed", failed: "failed", queued: "queued",
-  asks: "needs an answer", up: "up", draining: "draining", lost: "lost",
+  removed: "removed", missing: "not found", asks: "needs an answer", up: "up", draining: "draining", lost: "lost",
 };
 
 /** A dot and a word; what the dot says is in the word too. `why` is shown on hover. */
@@ -140,6 +140,23 @@ export function Dialog(props: { title: string; close: () => void; wide?: boolean
       {props.children}
     </dialog>
   );
+}
+
+/** What the person must know, with a text of theirs that was not used. */
+export function Notice({ text, leftover, close }: { text: string; leftover: string; close: () => void }): JSX.Element {
+  return (
+    <p class="notice" role="status">
+      <span>{text}</span>
+      {leftover !== "" && <CopyText text={leftover} />}
+      <button type="button" class="quiet small" aria-label="Close the notice" onClick={close}><Icon name="cross" /></button>
+    </p>
+  );
+}
+
+/** A button that copies a text of the person. */
+export function CopyText({ text }: { text: string }): JSX.Element {
+  const [done, set] = useState(false);
+  return <button type="button" class="quiet small" onClick={async () => set(await copyText(text))}>{done ? "Copied" : "Copy your text"}</button>;
 }
 
 export function Fault({ text }: { text: string }): JSX.Element | null {

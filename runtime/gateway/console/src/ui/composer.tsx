@@ -2,9 +2,11 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { complete, seenPaths } from "../core/complete.ts";
 import type { Completions } from "../core/complete.ts";
+import { visible } from "../core/safe.ts";
+import type { SessionStore } from "../core/session.ts";
 import { Choices, CompletionList } from "./beside.tsx";
 import { inputAction, keyOf, useEnterSends } from "./bindings.ts";
-import { Fault, Icon } from "./bits.tsx";
+import { CopyText, Fault, Icon } from "./bits.tsx";
 import { ATTACH } from "./drop.tsx";
 import { Attachments, keepSent, tooLarge } from "./files.tsx";
 import type { Attachment } from "./files.tsx";
@@ -13,6 +15,26 @@ import { Tray } from "./tray.tsx";
 import type { Draft } from "./tray.tsx";
 
 const MOST_FILES = 16;
+const NOT_SENT = "A file cannot be sent. Remove it to send the message without it.";
+
+/** In place of the composer of a session that takes no input: the texts that were not sent can still be copied. */
+function ComposerEnd({ store, text }: { store: SessionStore; text: string }): JSX.Element {
+  const unsent = [...store.outbox.sent.filter((each) => each.state !== "sent").map((each) => each.content), text].filter((each) => each.trim() !== "");
+  const why = !store.removed ? "This session is closed. It can be read."
+    : store.fold.last > 0 ? "This session was removed. What this page has of it can be read until you leave."
+      : "There is no session of this id. It was removed, or your token does not see it.";
+  return (
+    <div class="composer closed">
+      <p role="status">{why}</p>
+      {unsent.length > 0 && (
+        <>
+          <p>Not sent: <CopyText text={unsent.join("\n\n")} /></p>
+          <pre class="resource unsent" tabIndex={0} role="group" aria-label="Your text that was not sent">{visible(unsent.join("\n\n"))}</pre>
+        </>
+      )}
+    </div>
+  );
+}
 
 export function Composer(): JSX.Element {
   const store = useSession();
@@ -30,7 +52,7 @@ export function Composer(): JSX.Element {
   const { running, settings } = store.fold;
   const canSteer = running !== "" && (settings.inputModes.length === 0 || settings.inputModes.includes("steer"));
   const steers = canSteer && steer;
-  const closed = store.state === "closed";
+  const isOver = store.removed || store.state === "closed";
   const may = me?.scope !== "observe";
   useEnterSends();
 
@@ -131,6 +153,7 @@ export function Composer(): JSX.Element {
   const send = (): void => {
     const ready = files.filter((file) => file.state === "ready");
     if (files.some((file) => file.state === "loading")) return fail("a file is still on its way");
+    if (files.some((file) => file.state === "failed")) return fail(NOT_SENT);
     if (text.trim() === "" && ready.length === 0) return;
     if (store.outbox.full) return fail("too many inputs wait");
     store.end();
@@ -149,7 +172,7 @@ export function Composer(): JSX.Element {
     }
   };
 
-  if (closed) return <p class="composer closed">This session is closed. It can be read.</p>;
+  if (isOver) return <ComposerEnd store={store} text={text} />;
   if (!may) return <p class="composer closed">This token may only read.</p>;
   return (
     <form
@@ -161,7 +184,10 @@ export function Composer(): JSX.Element {
       }}
     >
       <Tray edit={put} />
-      <Attachments files={files} remove={(key) => setFiles(files.filter((each) => each.key !== key))} />
+      <Attachments files={files} remove={(key) => {
+        setFiles(files.filter((each) => each.key !== key));
+        fail("");
+      }} />
       <Fault text={fault} />
       {found && <CompletionList found={found} chosen={chosen} pick={pick} />}
       <div class="line">

@@ -16,6 +16,8 @@ import { Pick } from "./settings.tsx";
 
 /** Files of the first message. */
 const MAX_FILES = 16;
+/** Where the tab keeps the message of a session that was not created. */
+const DRAFT = "trunkline.draft";
 
 /** What the daemon knows of an agent, or what its last session had. */
 const firstOf = (known: Choice[], recent: Choice[] | undefined): Choice[] => (known.length > 0 ? known : recent ?? []);
@@ -34,7 +36,16 @@ export function CreateDialog({ agent: given, close }: { agent: string; close: ()
   const [model, setModel] = useState("");
   const [mode, setMode] = useState("");
   const [effort, setEffort] = useState("");
-  const [message, write] = useState("");
+  const [message, setMessage] = useState(() => sessionStorage.getItem(DRAFT) ?? "");
+  const write = (text: string): void => {
+    setMessage(text);
+    try {
+      if (text === "") sessionStorage.removeItem(DRAFT);
+      else sessionStorage.setItem(DRAFT, text.slice(0, 500_000));
+    } catch {
+      // A text that does not fit is kept while the dialog is open.
+    }
+  };
   const [continued, carryOn] = useState<Conversation>();
   const picker = useRef<HTMLInputElement>(null);
   const [fault, fail] = useState("");
@@ -105,6 +116,7 @@ export function CreateDialog({ agent: given, close }: { agent: string; close: ()
       made.current.id ||= continued?.session || (await api.create(continued ? named : agent, options, continued?.id ?? ""));
       const { id, message: key } = made.current;
       if (message.trim() !== "" || files.length > 0) await api.input(id, key, { content: message, files: await upload(id) });
+      write("");
       close();
       openView(sessionHref(id), isCoarse() ? ".bar h1" : "#input");
     } catch (error) {

@@ -11,7 +11,7 @@ import { visible } from "../core/safe.ts";
 import { seen } from "../core/seen.ts";
 import { titlePage } from "../core/title.ts";
 import { BatchButtons, BatchDialog } from "./batch.tsx";
-import { Fault, State } from "./bits.tsx";
+import { Fault, Notice, State } from "./bits.tsx";
 import { RequestContext, sessionHref, useShell } from "./hooks.ts";
 import { press } from "./keys.tsx";
 import { useLive } from "./live.ts";
@@ -132,7 +132,7 @@ export function Inbox({ chosen }: { chosen: string }): JSX.Element {
       </header>
       <Fault text={feed?.fault ?? ""} />
       {cards !== undefined && cards.notice !== "" && (
-        <p class="notice" role="status">{cards.notice} <button type="button" class="quiet small" onClick={() => [(cards.notice = ""), cards.changed()]}>Close</button></p>
+        <Notice text={visible(cards.notice)} leftover={cards.leftover} close={() => cards.say("")} />
       )}
       <p class="hidden" role="status">{waiting.length === 0 ? "Nothing waits for an answer" : `${waiting.length} ${waiting.length === 1 ? "request waits" : "requests wait"} for an answer`}</p>
       {isEmpty && unknown.length === 0 && (
@@ -157,7 +157,7 @@ export function Inbox({ chosen }: { chosen: string }): JSX.Element {
           <ul>{cards.decided.map((item) => <Decided key={item.key} item={item} own={me?.name ?? ""} />)}</ul>
         </section>
       )}
-      {batch && cards && <BatchDialog batch={batch} report={(text) => [(cards.notice = text), cards.changed()]} close={() => answer(undefined)} />}
+      {batch && cards && <BatchDialog batch={batch} report={(text) => cards.say(text)} close={() => answer(undefined)} />}
     </main>
   );
 }

@@ -32,6 +32,7 @@ export function useFeed(api: Api, me: Me | undefined): Live {
     // What was read before the token was known stays: the list is read once.
     const next = live.feed === undefined && first.current === api ? live : fresh(api);
     const feed = new ChangeFeed(api, next.overview, name);
+    if (next.cards) next.cards.own = name;
     set({ ...next, feed });
     const notifier = new Notifier(browserPort(api, next.overview, name));
     // Of all pages of a browser, the one that reads the stream notifies.

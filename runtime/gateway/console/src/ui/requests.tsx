@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Problem } from "../core/api.ts";
+import { answerDrafts, draftText, inputFields } from "../core/drafts.ts";
 import { jsonText } from "../core/find.ts";
 import { clock, who } from "../core/format.ts";
 import type { Decision, Field, PermissionRow, QuestionRow, RequestRow } from "../core/rows.ts";
@@ -48,14 +49,19 @@ function useAnswer(row: RequestRow): {
   const send = async (answer: { [member: string]: Json }): Promise<void> => {
     work(true);
     fail("");
+    const draft = answerDrafts.take(store.id, row.request);
     try {
       store.say("");
       await store.api.answer(store.id, row.request, answer);
     } catch (error) {
+      const isDecided = error instanceof Problem && error.status === 409;
+      if (!isDecided) answerDrafts.change(store.id, row.request, draft);
       // The card goes with the answer of another: what this page's answer came to stands elsewhere.
-      if (error instanceof Problem && error.status === 409) {
+      if (isDecided) {
         const by = row.decision?.by ?? /decided by (\S+) before/.exec(error.detail)?.[1];
-        store.say(`${by === undefined ? "The request is not open any more" : `${capital(visible(who(by, me?.name ?? "")))} answered first`}: your answer does not count.`);
+        const party = by === undefined ? "" : who(by, me?.name ?? "");
+        const first = party === "" ? "The request is not open any more" : `${capital(visible(party))} answered first`;
+        store.say(party === "you" ? "You answered in another page before, so this answer does not count." : `${first}: your answer does not count.`, draftText(draft, row));
       }
       fail(error instanceof Error ? error.message : "not sent");
     }
@@ -156,9 +162,15 @@ function optionText(option: PermissionRow["options"][number]): JSX.Element {
 function Permission({ row }: { row: PermissionRow }): JSX.Element {
   const { me } = useShell();
   const { busy, fault, send } = useAnswer(row);
-  const [message, say] = useState("");
-  const [more, showMore] = useState(false);
-  const [part, open] = useState<"" | "edit" | "always">("");
+  const session = useRequestSession();
+  const [draft] = useState(() => answerDrafts.get(session.id, row.request));
+  const [message, say] = useState(draft.message ?? "");
+  const [more, showMore] = useState(message !== "");
+  const [part, show] = useState<"" | "edit" | "always">(draft.isEditing ? "edit" : "");
+  const open = (next: "" | "edit" | "always"): void => {
+    show(next);
+    answerDrafts.change(session.id, row.request, { isEditing: next === "edit" });
+  };
   const may = me?.may_approve !== false;
   const [choice, choose] = useState("");
   // What holds for this time comes first, allow before deny: both are in one row of a phone.
@@ -227,7 +239,10 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
               maxLength={4000}
               placeholder="With a denial: what to tell the agent"
               aria-label="What to tell the agent with a denial"
-              onInput={(event) => say(event.currentTarget.value)}
+              onInput={(event) => {
+                say(event.currentTarget.value);
+                answerDrafts.change(session.id, row.request, { message: event.currentTarget.value });
+              }}
             />}
             {more && <button type="button" disabled={busy} onClick={() => deny(true, "")}>Deny and end the turn</button>}
             {more && row.input !== undefined && row.input !== null && <button type="button" disabled={busy} onClick={() => open("edit")}>Edit the input…</button>}
@@ -245,13 +260,15 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
 /** The longest input that can be edited. */
 const MAX_EDITED = 200_000;
 
-/** The input of a tool call as fields: texts as they are, everything else as JSON. */
+/** The fields of a tool call's input, to be edited. */
 function EditedInput(props: { row: PermissionRow; busy: boolean; send: (input: Json) => void; close: () => void }): JSX.Element {
   const { row, busy, send, close } = props;
   const whole = typeof row.input !== "object" || row.input === null || Array.isArray(row.input);
-  const [fields, set] = useState(() => (whole ? [["", row.input] as const] : Object.entries(obj(row.input))).map(([name, value]) => ({
-    name, isText: typeof value === "string", text: jsonText(value), before: jsonText(value), value: value as Json,
-  })));
+  const session = useRequestSession();
+  const [fields, set] = useState(() => {
+    const { edits } = answerDrafts.get(session.id, row.request);
+    return inputFields(row.input).map((field, at) => ({ ...field, before: field.text, text: edits?.[at] ?? field.text }));
+  });
   const [fault, fail] = useState("");
   const submit = (event: Event): void => {
     event.preventDefault();
@@ -281,7 +298,9 @@ function EditedInput(props: { row: PermissionRow; busy: boolean; send: (input: J
             spellcheck={false}
             onInput={(event) => {
               const text = event.currentTarget.value;
-              set((all) => all.map((each, index) => (index === at ? { ...each, text } : each)));
+              const all = fields.map((each, index) => (index === at ? { ...each, text } : each));
+              set(all);
+              answerDrafts.change(session.id, row.request, { edits: all.map((each) => each.text) });
             }}
           />
         </label>
@@ -333,10 +352,15 @@ const own = (values: { [id: string]: Json }, id: string): Json | undefined => (O
 function Question({ row }: { row: QuestionRow }): JSX.Element {
   const { me } = useShell();
   const { busy, fault, send, fail } = useAnswer(row);
-  const [values, set] = useState<{ [id: string]: Json }>(() => {
+  const session = useRequestSession();
+  const [values, keep] = useState<{ [id: string]: Json }>(() => {
     const known = row.fields.filter((field) => field.initial !== undefined && field.initial !== null);
-    return Object.fromEntries(known.map((field) => [field.id, field.initial as Json]));
+    return answerDrafts.get(session.id, row.request).values ?? Object.fromEntries(known.map((field) => [field.id, field.initial as Json]));
   });
+  const set = (changed: { [id: string]: Json }): void => {
+    keep(changed);
+    answerDrafts.change(session.id, row.request, { values: changed });
+  };
   const submit = (event: Event): void => {
     event.preventDefault();
     const answers = new Map<string, Json>();

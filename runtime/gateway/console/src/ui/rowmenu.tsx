@@ -21,7 +21,7 @@ export async function openFork(store: SessionStore, seq: number | undefined, dra
 export function RowMenu({ row }: { row: Row }): JSX.Element | null {
   const store = useSession();
   const { me } = useShell();
-  if (row.seq === 0) return null;
+  if (row.seq === 0 || store.removed) return null;
   const link = (): string => entryLink(store.id, row.seq);
   const more: MenuItem[] = [];
   if (me?.scope !== "observe" && row.kind === "end" && !row.provisional) {

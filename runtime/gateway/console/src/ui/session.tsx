@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { SessionStore } from "../core/session.ts";
+import { answerDrafts, draftText } from "../core/drafts.ts";
 import { count, who } from "../core/format.ts";
 import { failureText, shownState } from "../core/overview.ts";
 import type { RequestBatch } from "../core/batch.ts";
@@ -13,7 +14,7 @@ import { permissionText } from "../core/words.ts";
 import { samples } from "./agents.tsx";
 import { BatchButtons, BatchDialog } from "./batch.tsx";
 import { PlanLine } from "./beside.tsx";
-import { Icon, State } from "./bits.tsx";
+import { Icon, Notice, State } from "./bits.tsx";
 import { Composer } from "./composer.tsx";
 import { Find } from "./find.tsx";
 import { SessionContext, useChanges, useShell } from "./hooks.ts";
@@ -45,7 +46,14 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
   const title = visible(store.title);
   const { overview } = useLive();
   const known = overview.get(store.id);
-  const state = waiting.length > 0 ? "asks" : store.state !== "running" && known !== undefined ? shownState({ ...known, state: store.state }) : store.state;
+  const isRemoved = store.removed;
+  // The stream of a session that was removed may end as that of a closed one.
+  const wasKnown = useRef(false);
+  useEffect(() => {
+    if (known === undefined && wasKnown.current) store.refresh().catch(() => undefined);
+    wasKnown.current = known !== undefined;
+  }, [known === undefined]);
+  const state = isRemoved ? store.state : waiting.length > 0 ? "asks" : store.state !== "running" && known !== undefined ? shownState({ ...known, state: store.state }) : store.state;
 
   const toggleWire = (): void => {
     sessionStorage.setItem("trunkline.wire", wire ? "no" : "yes");
@@ -95,17 +103,17 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
             {str(store.attached.cwd) !== "" && <span class="path">{visible(str(store.attached.cwd))}</span>}
           </p>
         </div>
-        <button type="button" class={`quiet ${wire ? "on" : ""}`} aria-pressed={wire} onClick={toggleWire} title="Wire view (w)" aria-label="Wire view"><Icon name="wire" /></button>
-        <SessionMenu store={store} />
+        {!isRemoved && <button type="button" class={`quiet ${wire ? "on" : ""}`} aria-pressed={wire} onClick={toggleWire} title="Wire view (w)" aria-label="Wire view"><Icon name="wire" /></button>}
+        {!isRemoved && <SessionMenu store={store} />}
       </header>
       <Connection store={store} />
       <div class="panes">
         <div class="talk">
           <Find store={store} />
-          {fold.rows.length === 0 && store.phase !== "failed" && (
+          {fold.rows.length === 0 && store.phase !== "failed" && !isRemoved && (
             <div class="bones" aria-hidden="true"><i /><i /><i /></div>
           )}
-          {fold.last > 0 && fold.headline === "" && !fold.partial && !store.catchingUp && store.state !== "closed" && (
+          {fold.last > 0 && fold.headline === "" && !fold.partial && !store.catchingUp && store.state !== "closed" && !isRemoved && (
             <p class="empty">Nothing was said yet. Write to {visible(store.agent) || "the agent"} below.</p>
           )}
           <Transcript
@@ -124,21 +132,18 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
             }}
             toEnd={() => store.end()}
           />
-          <Dock store={store} waiting={waiting} />
+          {!isRemoved && <Dock store={store} waiting={waiting} />}
           {store.notice !== "" && (
-            <p class="notice" role="status">
-              {store.notice}
-              <button type="button" class="quiet small" aria-label="Close the notice" onClick={() => store.say("")}><Icon name="cross" /></button>
-            </p>
+            <Notice text={store.notice} leftover={store.leftover} close={() => store.say("")} />
           )}
           <p class="progress" aria-live="polite">
-            {fold.running !== "" && <><i class="pulse" aria-hidden="true" />{visible(fold.progress.slice(0, 200)) || "works"}</>}
+            {fold.running !== "" && !isRemoved && <><i class="pulse" aria-hidden="true" />{visible(fold.progress.slice(0, 200)) || "works"}</>}
             {fold.openTurns.length > 1 && <span class="dim"> · {fold.openTurns.length - 1} queued</span>}
           </p>
-          <PlanLine />
+          {!isRemoved && <PlanLine />}
           <Composer />
         </div>
-        {wire && <WireView />}
+        {wire && !isRemoved && <WireView />}
       </div>
       <Announce waiting={waiting.length} running={fold.running !== ""} />
     </section>
@@ -156,11 +161,16 @@ function Dock({ store, waiting }: { store: SessionStore; waiting: RequestRow[] }
   useEffect(() => {
     for (const row of before.current) {
       const { decision } = row;
-      if (!decision || decision.by === "" || waiting.includes(row) || store.notice !== "") continue;
+      if (!decision || waiting.includes(row)) continue;
+      const leftover = draftText(answerDrafts.take(store.id, row.request), row);
+      if (leftover === "" && (decision.by === "" || store.notice !== "")) continue;
       const own = me?.name ?? "";
-      if (who(decision.by, own) === "you") continue;
-      const verb = row.kind === "question" ? "answered" : decision.approved === true ? "allowed" : "denied";
-      store.say(`${visible(partyOf(decision, own))} ${verb}: ${visible(row.kind === "question" ? row.prompt.slice(0, 120) : permissionText(row))}`);
+      const isOwn = decision.by !== "" && who(decision.by, own) === "you";
+      if (isOwn && leftover === "") continue;
+      const party = decision.by === "" ? "Nobody" : isOwn ? "You, in another page," : visible(partyOf(decision, own));
+      const verb = decision.by === "" ? "answered" : row.kind === "question" ? "answered" : decision.approved === true ? "allowed" : "denied";
+      const what = visible(row.kind === "question" ? row.prompt.slice(0, 120) : permissionText(row));
+      store.say(`${party} ${verb}: ${what}${leftover === "" ? "" : ". Your text was not used."}`, leftover);
     }
     before.current = waiting;
   });
@@ -217,12 +227,13 @@ function Head({ store }: { store: SessionStore }): JSX.Element | null {
 function Connection({ store }: { store: SessionStore }): JSX.Element | null {
   const [now, tick] = useState(0);
   // The stream of a closed session ends by itself.
-  const waits = store.phase === "waiting" && !store.fold.closed;
+  const waits = store.phase === "waiting" && !store.fold.closed && !store.removed;
   useEffect(() => {
     if (!waits) return;
     const timer = setInterval(() => tick(Date.now()), 250);
     return () => clearInterval(timer);
   }, [waits]);
+  if (store.removed) return null;
   if (store.phase === "failed") return <p class="connection bad" role="alert">{visible(store.detail)}</p>;
   if (waits) {
     const seconds = Math.max(0, Math.ceil((store.retryAt - (now || Date.now())) / 1000));

@@ -85,7 +85,7 @@ function OnTheWay({ sent, edit }: { sent: Sent; edit: (draft: Draft) => void }):
       <span class="badge">{failed ? "not taken" : waits ? "waits" : "sending"}</span>
       <Gist text={sent.content} open={open} toggle={() => show(!open)} />
       {sent.files.length > 0 && <span class="dim path">{sent.files.map((file) => visible(file.name)).join(", ")}</span>}
-      {why !== "" && <span class="dim detail">{visible(why)}</span>}
+      {why !== "" && <span class="dim because">{visible(why)}</span>}
       {failed && <button type="button" class="quiet small" onClick={() => store.outbox.retry(sent.id)}>Send again</button>}
       {waits && sent.detail !== "" && <button type="button" class="quiet small" onClick={() => store.outbox.again()}>Send now</button>}
       {(failed || waits) && (
