@@ -173,6 +173,29 @@ export const flows = {
         const scroller = document.querySelector(".scroller");
         return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 40;
       }), "it goes along with what comes");
+      // A reader who comes back finds the place, also one whose entries are not loaded at first.
+      it.place.world.open("coder", "Elsewhere", "elsewhere");
+      for (const part of ["end", "beginning"]) {
+        await page.locator(".scroller").hover();
+        if (part === "beginning") {
+          await page.keyboard.press("Escape");
+          await page.locator(".earlier").getByRole("button", { name: "Beginning" }).evaluate((button) => button.click());
+          await page.waitForFunction(() => document.querySelector(".earlier")?.textContent === "Beginning of the session");
+          await drawn(page);
+        }
+        for (let at = 0; at < 5; at += 1) await page.mouse.wheel(0, part === "end" ? -300 : 250);
+        await still(page, ".scroller");
+        const left = await where();
+        await page.evaluate(() => { location.hash = "#/sessions/elsewhere"; });
+        await page.getByRole("heading", { level: 1, name: "Elsewhere" }).waitFor();
+        await page.goBack();
+        const settled = await page.waitForFunction(([row, top]) => {
+          const found = document.querySelector(`.rows > article[aria-posinset="${row}"]`);
+          return found !== null && Math.abs(found.getBoundingClientRect().top - top) <= 2;
+        }, left, { timeout: 10_000 }).catch(() => undefined);
+        assert.ok(settled, `${part}: ${left} became ${await where()}`);
+        assert.equal(await page.locator("article.goal").count(), 0, "nothing is marked");
+      }
       await clean(page, wrong);
     },
   },

@@ -116,6 +116,10 @@ export const flows = {
       const card = page.getByRole("region", { name: "Coder" });
       await card.getByText(/^The last turn failed: process_exit/).waitFor({ timeout: 10_000 }).catch(async () => assert.fail(await card.innerText()));
       assert.equal(await card.getByText("fine").count(), 0);
+      await card.locator(".state-failed").waitFor();
+      // The page of agents knows it, too, if it is the first one that is opened.
+      await page.reload();
+      await card.getByText(/^The last turn failed: process_exit/).waitFor();
       await page.goto(`${it.place.url}/#/nothing`);
       await page.getByRole("heading", { name: "There is no such view" }).waitFor();
       await clean(page, wrong);
@@ -305,7 +309,8 @@ export const flows = {
     async run(it) {
       const { page, wrong } = await open(it, "#/sessions");
       await page.getByRole("heading", { name: "Start your first session" }).waitFor();
-      await page.getByText("it ends at once with status 2").waitFor();
+      await page.getByText(/it ends at once with status 2.*: error: config.model: missing/).waitFor();
+      assert.equal(await page.getByRole("button", { name: "Start a session with Batch" }).getAttribute("class"), "");
       await page.getByText("trunkline doctor").waitFor();
       await page.getByRole("button", { name: "Start a session with Reviewer" }).click();
       await page.getByRole("dialog", { name: "New session" }).getByRole("button", { name: "Create" }).click();

@@ -44,10 +44,12 @@ export async function readOutcome(api: Api, session: string): Promise<TurnOutcom
   const last = num(entries[entries.length - 1]?.seq) ?? 0;
   const end = entries.reverse().find((entry) => entry.type === "turn.complete" && entry.history !== true);
   const error = obj(end?.error);
+  // A line such as "its last words:" is nothing without the next one.
+  const [first = "", second = ""] = str(error.message).split("\n");
   return {
     status: end ? str(end.status) || "completed" : "",
     category: str(error.category),
-    message: (str(error.message).split("\n")[0] ?? "").slice(0, 300),
+    message: (first.endsWith(":") ? `${first} ${second}` : first).slice(0, 300),
     time: str(end?.time),
     seq: last,
   };

@@ -29,6 +29,18 @@ const MOST_CHARACTERS = 48 * 1024 * 1024;
 const KEPT = 20_000;
 /** How long a page is hidden before it gives its stream back: a browser has six connections for all of its pages. */
 const HIDDEN = 10_000;
+
+/** Sessions whose reading place is kept. */
+const MAX_PLACES = 200;
+
+export interface ReaderPlace {
+  seq: number;
+  offset: number;
+}
+
+/** Where the reader was in each session, while the tab lives. */
+const places = new Map<string, ReaderPlace>();
+
 export class SessionStore {
   phase: Phase = "connecting";
   detail = "";
@@ -48,8 +60,12 @@ export class SessionStore {
   /** Grows when the reader wants to be at the end, or at the row whose key is `goal`. */
   jumps = 0;
   goal: number | undefined;
+  /** How far the view begins below the top of that row, for a reader who comes back; otherwise the row is marked. */
+  goalOffset: number | undefined;
   /** The entry at which the reader is; nothing if that is the end. */
   place: number | undefined;
+  /** The row at the top of the view, and how much of it is above; nothing if the reader is at the end. */
+  reader: ReaderPlace | undefined;
   /** What the reader must know and no row says, such as that another answered first. */
   notice = "";
   /** A text of the reader that the notice offers for copying. */
@@ -422,14 +438,24 @@ export class SessionStore {
     this.changed();
   }
 
+  /** Shows the place at which the reader left the session, if that was not the end. From now on the place is kept. */
+  async comeBack(): Promise<void> {
+    const place = places.get(this.id);
+    if (place) await this.show(place.seq, place.offset);
+    this.keepsPlace = true;
+  }
+  private keepsPlace = false;
+
   /** Shows the row that has an entry, or the one before it. Loads the entries around it if they are not there. */
-  async show(seq: number): Promise<void> {
+  async show(seq: number, offset?: number): Promise<void> {
     const has = (segment: Segment | undefined): boolean => segment !== undefined && segment.first <= seq && seq <= segment.last;
     if (has(this.tail) || seq > this.tail.last) this.view = undefined;
     else if (!has(this.view)) await this.load("place", () => this.readAround(Math.max(seq, this.beginning)));
     let found: Row | undefined;
     for (const row of this.rows) if (row.seq <= seq && (!found || row.seq > found.seq)) found = row;
     this.goal = (found ?? this.rows[0])?.key;
+    this.goalOffset = offset;
+    this.keepsPlace = true;
     this.jumps += 1;
     this.changed();
   }
@@ -490,6 +516,14 @@ export class SessionStore {
   }
 
   dispose(): void {
+    if (this.keepsPlace) {
+      places.delete(this.id);
+      if (this.reader) places.set(this.id, this.reader);
+      for (const old of places.keys()) {
+        if (places.size <= MAX_PLACES) break;
+        places.delete(old);
+      }
+    }
     document.removeEventListener("visibilitychange", this.seen);
     clearTimeout(this.hiddenTimer);
     this.phase = "ended";

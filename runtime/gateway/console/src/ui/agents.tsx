@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { bytes, count, duration } from "../core/format.ts";
+import { agentHealth } from "../core/health.ts";
 import { failureText } from "../core/overview.ts";
 import type { KnownSession, SessionOverview } from "../core/overview.ts";
 import { doctorCommand, visible } from "../core/safe.ts";
@@ -13,6 +14,7 @@ import type { Api } from "../core/api.ts";
 import { listHref, sessionHref, usePoll } from "./hooks.ts";
 import { useLive } from "./live.ts";
 import { Rules } from "./rules.tsx";
+import { filterOf, usePages } from "./sessions.tsx";
 import { Output } from "./text.tsx";
 
 /** Kept while the page is open, whichever view is shown. */
@@ -53,6 +55,11 @@ function latestOf(overview: SessionOverview): Map<string, KnownSession> {
 /** `create` opens the dialog for a session of an agent, if the token may open one. */
 export function Agents({ agents, first, fault, isLoaded, create }: MeasuredAgents & { create: ((agent: string) => void) | undefined }): JSX.Element {
   const { overview, outcomes } = useLive();
+  // The snapshot of the stream has no times: the list has those of the sessions that were active last.
+  const pages = usePages(filterOf("", ""));
+  useEffect(() => {
+    if (pages.next === undefined) void pages.more();
+  }, [pages]);
   const latest = latestOf(overview);
   useEffect(() => {
     for (const session of [...latest.values()].slice(0, 50)) outcomes?.want(session);
@@ -90,10 +97,7 @@ function Agent({ agent, isFirst, latest, create }: AgentProps): JSX.Element {
   const health = obj(agent.health);
   const counters = Object.entries(obj(health.counters)).filter(([name, value]) => name !== "restarts" && (num(value) ?? 0) > 0);
   // The daemon judges by several turns; a person sees the last one.
-  const failure = failureText(latest?.outcome);
-  const isWell = !["warning", "error"].includes(str(health.severity));
-  const severity = isWell && failure !== "" ? "warning" : ["note", "warning", "error"].find((each) => each === health.severity) ?? "ok";
-  const stderr = str(health.stderr);
+  const { state, severity, verdict, failure, stderr, restartMs } = agentHealth(agent, failureText(latest?.outcome));
   const id = str(agent.id);
   const name = visible(str(agent.name) || id);
   const facts: [string, string][] = [];
@@ -107,7 +111,7 @@ function Agent({ agent, isFirst, latest, create }: AgentProps): JSX.Element {
   add("process", of("pid", String));
   add("runs", of("age_ms", duration));
   add("silent", of("silent_ms", duration));
-  add("restart in", of("restart_in_ms", duration));
+  add("restart in", restartMs === undefined ? "" : duration(restartMs));
   add("last end", visible(str(health.last_end)));
   const restarts = num(obj(health.counters).restarts);
   add("restarts", restarts === undefined ? "" : count(restarts));
@@ -120,16 +124,15 @@ function Agent({ agent, isFirst, latest, create }: AgentProps): JSX.Element {
       <header>
         <h2>{name}</h2>
         {isFirst && <span class="badge">default</span>}
-        <State state={str(agent.state)} />
-        {severity !== "ok" && str(health.liveness) !== "" && <span class="dim">{visible(str(health.liveness))}</span>}
+        <State state={state} />
+        {severity !== "ok" && str(health.liveness) !== "" && <span class="dim">{health.liveness === "down" ? "no process" : visible(str(health.liveness))}</span>}
       </header>
       <p class="dim">
         {[id, str(agent.profile), list(agent.models).length > 0 ? `${list(agent.models).length} models` : ""].filter(Boolean).map(visible).join(" · ")}
       </p>
       {str(agent.description) !== "" && <p>{visible(str(agent.description))}</p>}
-      {isWell && failure !== "" && latest ? (
-        <p class="verdict warning">{visible(failure)}. <a href={sessionHref(latest.id)}>Open the session</a></p>
-      ) : str(health.verdict) !== "" && <p class={`verdict ${severity}`}>{visible(str(health.verdict))}</p>}
+      {failure !== "" && latest && <p class={`verdict ${severity === "error" ? "error" : "warning"}`}>{visible(failure)}. <a href={sessionHref(latest.id)}>Open the session</a></p>}
+      {verdict !== "" && <p class={`verdict ${severity}`}>{visible(verdict)}</p>}
       <dl class="grid">{facts.map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
       {counters.length > 0 && (
         <details open={severity === "warning" || severity === "error"}>
@@ -144,7 +147,7 @@ function Agent({ agent, isFirst, latest, create }: AgentProps): JSX.Element {
         <Plot label="bytes a second" samples={samples.of(id)} value={(sample) => sample.bytesIn} show={bytes} />
       </div>
       {stderr !== "" && (
-        <details open={severity === "error"}>
+        <details open={state === "failed"}>
           <summary>stderr</summary>
           <Output text={stderr} end label="The end of its standard error" />
         </details>

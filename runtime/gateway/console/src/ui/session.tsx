@@ -71,7 +71,7 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
   }, [store.state, title]);
   const isLoaded = fold.last > 0 && !store.catchingUp;
   useEffect(() => {
-    if (isLoaded && at !== undefined) void store.show(at);
+    if (isLoaded) void (at === undefined ? store.comeBack() : store.show(at));
   }, [isLoaded, at]);
   useEffect(() => {
     if (isLoaded) store.refresh().catch(() => undefined);
@@ -122,13 +122,15 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
             turned={store.turned}
             jumps={store.jumps}
             goal={store.goal}
+            offset={store.goalOffset}
             busy={store.catchingUp || store.loading !== ""}
             detached={store.detached}
             last={fold.last}
             head={<Head store={store} />}
             near={(edge) => (edge === "first" ? store.earlier() : store.later())}
-            place={(seq) => {
+            place={(seq, reader) => {
               store.place = seq;
+              store.reader = reader;
             }}
             toEnd={() => store.end()}
           />

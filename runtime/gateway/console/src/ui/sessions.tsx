@@ -5,6 +5,7 @@ import type { Filter } from "../core/api.ts";
 import { ago, sessionTitle } from "../core/format.ts";
 import { GROUPINGS, groupSessions } from "../core/groups.ts";
 import type { Grouping, SessionGroup } from "../core/groups.ts";
+import { agentHealth } from "../core/health.ts";
 import { failureText, shownState } from "../core/overview.ts";
 import type { KnownSession } from "../core/overview.ts";
 import { SessionPages, fits } from "../core/pages.ts";
@@ -13,7 +14,7 @@ import { visible } from "../core/safe.ts";
 import { searchWords } from "../core/search.ts";
 import { seen } from "../core/seen.ts";
 import { titlePage } from "../core/title.ts";
-import { listed, num, obj, str } from "../core/types.ts";
+import { listed, num, str } from "../core/types.ts";
 import type { Obj } from "../core/types.ts";
 import { Fault, Icon, State } from "./bits.tsx";
 import { focusWhenDrawn } from "./focus.ts";
@@ -358,16 +359,16 @@ export function FirstRun({ create, agents, mayCreate }: { create: (agent: string
         <ul>
           {agents.slice(0, 30).map((agent) => {
             const id = str(agent.id);
-            const health = obj(agent.health);
-            const isIll = health.severity === "warning" || health.severity === "error";
+            const { severity, verdict, lastWords } = agentHealth(agent, "");
+            const isIll = severity === "warning" || severity === "error";
             return (
               <li key={id}>
                 <span class="name">
                   <strong>{visible(str(agent.name) || id)}</strong>{" "}
                   <span class="dim">{visible(str(agent.description) || (str(agent.profile) === "echo" ? "Repeats what you write, to try the page" : ""))}</span>
-                  {isIll && <span class="warning">{visible(str(health.verdict))}</span>}
+                  {isIll && <span class="warning">{visible(verdict)}{lastWords !== "" && <>: <code>{visible(lastWords)}</code></>}</span>}
                 </span>
-                {mayCreate && <button type="button" class={found.length > 0 && str(agent.profile) !== "echo" ? "primary" : ""} onClick={() => create(id)}>Start<span class="hidden"> a session with {visible(str(agent.name) || id)}</span></button>}
+                {mayCreate && <button type="button" class={found.length > 0 && !isIll && str(agent.profile) !== "echo" ? "primary" : ""} onClick={() => create(id)}>Start<span class="hidden"> a session with {visible(str(agent.name) || id)}</span></button>}
               </li>
             );
           })}

@@ -3,6 +3,7 @@ import { Component, createRef } from "preact";
 import type { ComponentChildren } from "preact";
 import { Heights } from "../core/heights.ts";
 import type { Row } from "../core/rows.ts";
+import type { ReaderPlace } from "../core/session.ts";
 import { Icon } from "./bits.tsx";
 import { RowView } from "./rows.tsx";
 
@@ -27,6 +28,8 @@ interface Props {
   /** Grows when the reader wants to be at the row whose key is `goal`, or without one at the end. */
   jumps: number;
   goal: number | undefined;
+  /** How far the view begins below the top of that row; without it the row is marked. */
+  offset: number | undefined;
   busy: boolean;
   /** Whether the rows are not the last ones. */
   detached: boolean;
@@ -36,8 +39,8 @@ interface Props {
   head: ComponentChildren;
   /** The reader comes near the first or the last row. */
   near(edge: "first" | "last"): void;
-  /** The entry at which the reader is; nothing if that is the end. */
-  place(seq: number | undefined): void;
+  /** The entry at which the reader is, and the row that holds the place; nothing if that is the end. */
+  place(seq: number | undefined, reader: ReaderPlace | undefined): void;
   toEnd(): void;
 }
 
@@ -197,26 +200,28 @@ export class Transcript extends Component<Props, { pinned: boolean }> {
     const row = this.rows[index];
     this.anchor = { index, key: row?.key ?? 0, seq: row?.seq ?? 0, delta: y - this.heights.offset(index) };
     this.rounds = 0;
-    this.props.place(pinned && !this.props.detached ? undefined : place);
+    const isEnd = pinned && !this.props.detached;
+    this.props.place(isEnd ? undefined : place, isEnd || !row ? undefined : { seq: row.seq, offset: this.anchor.delta });
     if (pinned !== this.state.pinned) this.setState({ pinned });
     else this.again();
     this.edges();
   };
 
   private jump(): void {
-    const { goal, rows } = this.props;
+    const { goal, rows, offset = -8 } = this.props;
     const index = goal === undefined ? -1 : this.keys.indexOf(goal);
     if (index >= 0) {
-      this.anchor = { index, key: rows[index]?.key ?? 0, seq: rows[index]?.seq ?? 0, delta: -8 };
-      this.lastTop = Math.max(0, this.base + this.heights.offset(index) - 8);
+      this.anchor = { index, key: rows[index]?.key ?? 0, seq: rows[index]?.seq ?? 0, delta: offset };
+      this.lastTop = Math.max(0, this.base + this.heights.offset(index) + offset);
       this.seen = rows.length;
     }
-    this.props.place(index >= 0 ? rows[index]?.seq : undefined);
+    const row = rows[index];
+    this.props.place(row?.seq, row && { seq: row.seq, offset });
     this.setState({ pinned: index < 0 });
   }
 
   override render(): JSX.Element {
-    const { rows, turned, busy, goal, last, head, toEnd, detached } = this.props;
+    const { rows, turned, busy, goal, offset, last, head, toEnd, detached } = this.props;
     this.sync();
     const { pinned } = this;
     const { from, to } = this.range();
@@ -228,7 +233,7 @@ export class Transcript extends Component<Props, { pinned: boolean }> {
           {head}
           <div class="rows" ref={this.inner} {...(to > from ? { role: "feed", "aria-busy": busy, "aria-label": "Entries" } : {})}>
             {rows.slice(from, to).map((row) => (
-              <article key={row.key} class={row.key === goal ? "goal" : ""} aria-posinset={row.seq || last} aria-setsize={last} aria-label={row.kind} tabIndex={-1}>
+              <article key={row.key} class={row.key === goal && offset === undefined ? "goal" : ""} aria-posinset={row.seq || last} aria-setsize={last} aria-label={row.kind} tabIndex={-1}>
                 <RowView row={row} version={row.version} turned={turned.get(row.key) ?? 0} />
               </article>
             ))}
