@@ -591,6 +591,48 @@ done()
     assert!(!person.seen.contains("oak"), "{}", person.seen);
 }
 
+/// Claude's program, whose turns end in the kept conversation.
+const ANSWERING_CLAUDE: &str = r#"
+import json, sys
+
+def write(**message):
+    print(json.dumps(message), flush=True)
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["type"] == "control_request":
+        write(type="control_response", response={"subtype": "success", "request_id": message["request_id"], "response": {}})
+    else:
+        write(type="system", subtype="init", session_id=sys.argv[1], model="m")
+        write(type="result", subtype="success", is_error=False, result="ok", session_id=sys.argv[1])
+"#;
+
+#[test]
+fn a_conversation_of_a_run_is_not_offered_as_the_agents_own() {
+    let home = Home::new();
+    let claude = json!({ "command": "python3",
+        "args": [home.file("claude.py", ANSWERING_CLAUDE), CONVERSATION] });
+    let config = json!({ "runtime": { "journal": "journal" },
+        "agents": [{ "id": "claude", "profile": "claude-code", "claude_code": claude }] });
+    home.file("trunkline.json", &config.to_string());
+    let ran = home.run(["run", "--journal", "journal", "Remember oak"]);
+    assert_eq!(ran.must_end_with(0).stdout, "ok\n");
+    keep_conversation(&home, CONVERSATION, home.path(), "Remember oak");
+    keep_conversation(
+        &home,
+        "02a1fbd6-2be9-7b82-96db-8adea1e2bc7b",
+        home.path(),
+        "Remember juniper",
+    );
+    let mut person = Person::new(
+        &home,
+        &["chat", "--resume"],
+        "expect(\"juniper\")\nexpect(\"1 of 1\")\nsend(\"\\x03\")\ndone()\n",
+    );
+    person.until_done().must_end_with(130);
+    assert!(!person.seen.contains("oak"), "{}", person.seen);
+}
+
 #[test]
 fn a_chat_beside_a_host_is_a_session_of_that_host() {
     let home = Home::new();

@@ -127,29 +127,29 @@ async fn list_choices(
         agent_id: agent.map(str::to_owned),
         ..listing::all()
     };
-    let (mut sessions, _) = listing::list(folder, asked, MAX_SESSIONS).await?;
-    sessions.retain(|session| {
-        let is_of_run = session.session_id.starts_with(RUN_PREFIX);
-        session.state != Some(SessionState::Closed) && !is_of_run
-    });
+    let (sessions, _) = listing::list(folder, asked, MAX_SESSIONS).await?;
     let native = listing::list_native(client, agent, MAX_NATIVE).await;
     Ok(merge_choices(sessions, native))
 }
 
-/// Merges both kinds of conversation, the last active first. A conversation that a listed session
-/// continues is omitted, because that session is the one to resume.
+/// Merges both kinds of conversation, the last active first. Omits closed sessions, sessions of `run`,
+/// and conversations that another session continues, because that session is the one to resume.
 fn merge_choices(
     sessions: Vec<ListedSession>,
     native: Vec<SessionEntry>,
 ) -> Vec<ConversationChoice> {
-    let listed: HashSet<String> = sessions.iter().map(|one| one.session_id.clone()).collect();
-    let continued = |entry: &SessionEntry| {
-        let session = entry.session_id.as_ref();
-        session.is_some_and(|session| listed.contains(session))
-    };
-    let native = native.into_iter().filter(|entry| !continued(entry));
-    let mut choices: Vec<ConversationChoice> = sessions
+    let (closed, open): (Vec<_>, Vec<_>) = sessions
         .into_iter()
+        .partition(|session| session.state == Some(SessionState::Closed));
+    let closed: HashSet<_> = closed.into_iter().map(|one| one.session_id).collect();
+    let is_free = |entry: &SessionEntry| {
+        let session = entry.session_id.as_ref();
+        session.is_none_or(|session| closed.contains(session))
+    };
+    let native = native.into_iter().filter(is_free);
+    let mut choices: Vec<ConversationChoice> = open
+        .into_iter()
+        .filter(|session| !session.session_id.starts_with(RUN_PREFIX))
         .map(ConversationChoice::from)
         .chain(native.map(|entry| ConversationChoice::new(entry, false)))
         .collect();
@@ -424,13 +424,20 @@ mod tests {
             vec![
                 session("s-1", "2026-01-03T00:00:00Z"),
                 session("s-2", "2026-01-01T00:00:00Z"),
+                session("run-1", "2026-01-06T00:00:00Z"),
+                ListedSession {
+                    state: Some(SessionState::Closed),
+                    ..session("s-9", "2026-01-05T00:00:00Z")
+                },
             ],
             vec![
                 native("n-0", None, None),
                 native("n-1", Some("2026-01-02T00:00:00.5Z"), None),
                 native("n-2", Some("2026-01-04T00:00:00Z"), Some("s-1")),
-                // Its session is closed, so it is not in the list.
                 native("n-3", Some("2026-01-05T00:00:00Z"), Some("s-9")),
+                native("n-4", Some("2026-01-06T00:00:00Z"), Some("run-1")),
+                // Archived, so it is not among the sessions.
+                native("n-5", Some("2026-01-07T00:00:00Z"), Some("s-8")),
             ],
         );
         let shown: Vec<_> = merged
