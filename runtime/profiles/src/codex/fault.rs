@@ -84,8 +84,20 @@ impl Fault {
         }
     }
 
+    /// Returns the variable that Codex's configuration requires (`env_key`) and that is not set. A
+    /// login does not replace it.
+    fn missing_variable(&self) -> Option<&str> {
+        let (_, rest) = self.message.split_once("Missing environment variable: `")?;
+        let (name, _) = rest.split_once('`')?;
+        let is_part = |char: char| char.is_ascii_alphanumeric() || char == '_';
+        name.chars().all(is_part).then_some(name)
+    }
+
     /// The kind of failure.
     pub(super) fn category(&self) -> Category {
+        if self.missing_variable().is_some() {
+            return Category::Other;
+        }
         let known = KINDS
             .iter()
             .find(|(name, _)| *name == self.info)
@@ -100,6 +112,15 @@ impl Fault {
     pub(super) fn error(&self) -> Error {
         if REFUSALS.contains(&self.info.as_str()) {
             return Error::refused(failure::message(&self.told())).code(self.info.clone());
+        }
+        if let Some(name) = self.missing_variable() {
+            let told = self.told();
+            let next = format!(
+                "{}, which Codex's configuration requires; pass it on by `--env {name}`, or name it in \
+                 `env_passthrough` of the agent's configuration",
+                told.trim_end_matches('.')
+            );
+            return Error::new(Category::Other, next);
         }
         let error = failure::of(self.category(), self.told(), self.http);
         match self.http {
@@ -169,7 +190,7 @@ mod tests {
             (
                 json!("other"),
                 "Missing environment variable: `FAKE_KEY`.",
-                Category::Auth,
+                Category::Other,
                 None,
             ),
             (
@@ -189,6 +210,11 @@ mod tests {
                 "{info}"
             );
         }
+        let missing = of(json!("other"), "Missing environment variable: `FAKE_KEY`.").error();
+        let message = missing.failure().message.clone().unwrap();
+        assert!(message.contains("`--env FAKE_KEY`"), "{message}");
+        assert!(message.contains("`env_passthrough`"), "{message}");
+        assert!(!message.contains("log in"), "{message}");
         assert_eq!(
             of(json!("cyberPolicy"), "no").error().status(),
             Status::Refused
