@@ -94,7 +94,7 @@ export const flows = {
       await page.getByRole("button", { name: "Stop the turn" }).click();
       await page.locator(".ended.stopped").waitFor();
       await page.locator(".ended.completed").waitFor();
-      await page.getByRole("button", { name: "Write it again" }).click();
+      await page.getByRole("button", { name: "Put back in the input" }).click();
       await valueIs(page, "#input", "slow");
       await clean(page, wrong);
     },
@@ -108,6 +108,7 @@ export const flows = {
       await page.getByText("rm -r /srv/app/logs").first().waitFor();
       await page.waitForFunction(() => document.title.startsWith("(1)"));
       assert.equal(await page.evaluate(() => document.activeElement.closest(".waiting")), null, "nothing is chosen beforehand");
+      await page.locator(".progress").getByText("waits for you").waitFor();
       const listed = other.page.locator('.list a[aria-current="page"] .state');
       await listed.getByText("needs an answer").waitFor();
       await other.page.locator(".waiting").waitFor();
@@ -136,6 +137,7 @@ export const flows = {
       const { page, wrong } = await open(it, hash);
       await send(page, "question");
       const card = page.getByRole("region", { name: "Question" });
+      await card.locator("label", { hasText: "Europe" }).getByText("agent's default").waitFor();
       await card.getByLabel("America").check();
       await card.getByLabel("Token").fill("hidden words");
       assert.equal(await card.getByLabel("Token").getAttribute("type"), "password");
@@ -288,6 +290,13 @@ export const flows = {
       await page.getByRole("button", { name: "7 days" }).click();
       await page.getByRole("button", { name: "tokens" }).click();
       await page.getByRole("cell", { name: "coder" }).waitFor();
+      // A fault goes soon after its cause, and the sign needs no daemon.
+      await page.route("**/v1/usage?*", (route) => route.abort());
+      await page.getByRole("button", { name: "90 days" }).click();
+      await page.getByRole("alert").getByText("the daemon is not reachable").waitFor();
+      await page.unroute("**/v1/usage?*");
+      await page.getByRole("alert").waitFor({ state: "detached", timeout: 10_000 });
+      assert.equal(await page.locator(".brand img").count(), 0);
       await page.getByRole("button", { name: /^Theme/ }).click();
       assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "light");
       await clean(page, wrong);

@@ -136,6 +136,7 @@ export const flows = {
       for (const key of ["Enter", "ArrowDown", "Enter"]) await page.keyboard.press(key);
       await page.waitForFunction((url) => location.href !== url && document.querySelector(".ended"), source);
       const copy = page.url();
+      await page.getByRole("heading", { level: 1, name: "Fork: After <b>all</b>" }).waitFor();
       await page.locator(".bubble").getByText("stream", { exact: true }).waitFor();
       await page.goto(source);
       await page.getByRole("button", { name: "This input" }).focus();
@@ -271,6 +272,7 @@ export const flows = {
       await dialog.getByRole("button", { name: "Remove big.bin" }).click();
       await dialog.getByRole("button", { name: "Create" }).click();
       await dialog.getByText("Not allowed: /etc is no folder").waitFor();
+      await page.waitForFunction(() => document.activeElement.textContent === "Create");
       await dialog.getByLabel("Folder").fill("/srv/books/third");
       await dialog.getByRole("button", { name: "Create" }).click();
       await ends(page, 1);

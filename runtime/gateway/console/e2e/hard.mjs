@@ -70,7 +70,7 @@ export const flows = {
       const text = await wholeText(page);
       assert.equal(text.split("word4 word5").length, 2, "nothing is doubled");
       assert.equal(text.split("stream after that").length, 2, "it arrived once");
-      assert.match(text, /host_restart/);
+      assert.match(text, /daemon restarted/);
       // The page has each entry of the journal, and each once.
       const stored = (await entries(it, new URL(page.url()).hash)).map((entry) => entry.seq);
       assert.deepEqual(stored, stored.map((_, at) => at + 1));
@@ -368,6 +368,12 @@ export const flows = {
       await dialog.getByRole("button", { name: "Create" }).click();
       await page.waitForFunction(() => !document.querySelector("dialog"));
       assert.equal(opened().native, undefined);
+      // One that is not listed is continued by its id.
+      await ask();
+      await dialog.getByLabel("Id of a conversation").fill("n-77");
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await page.waitForFunction(() => !document.querySelector("dialog"));
+      assert.equal(opened().native, "n-77");
       await clean(page, wrong);
     },
   },

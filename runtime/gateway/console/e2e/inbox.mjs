@@ -87,7 +87,7 @@ export const flows = {
       await say(it, bad, "crash");
       await say(it, good, "stream");
       const failed = page.locator('section[aria-label="Failed"] li', { hasText: "Bad" });
-      await failed.getByText("The last turn failed: process_exit: the adapter was killed by signal 9").waitFor();
+      await failed.getByText("The last turn failed: process ended: the adapter was killed by signal 9").waitFor();
       await page.locator('section[aria-label="Ended since you looked"] li', { hasText: "Good" }).getByText("completed").waitFor();
       await page.keyboard.press("j");
       assert.equal(await focused(page), "Bad");
@@ -100,7 +100,7 @@ export const flows = {
       await page.goto(`${it.place.url}/#/sessions`);
       const state = page.locator(".list li", { hasText: "Bad" }).locator(".state");
       await state.getByText(/^failed/).first().waitFor();
-      assert.match(await state.getAttribute("title"), /^The last turn failed: process_exit: the adapter was killed/);
+      assert.match(await state.getAttribute("title"), /^The last turn failed: process ended: the adapter was killed/);
       // It is known after a reload, too, from the entries; and a turn that completes clears it.
       await page.reload();
       await page.goto(`${it.place.url}/${bad}`);
@@ -114,12 +114,12 @@ export const flows = {
       await page.locator(".bar .state-failed").waitFor();
       await page.getByRole("link", { name: "Agents" }).click();
       const card = page.getByRole("region", { name: "Coder" });
-      await card.getByText(/^The last turn failed: process_exit/).waitFor({ timeout: 10_000 }).catch(async () => assert.fail(await card.innerText()));
+      await card.getByText(/^The last turn failed: process ended/).waitFor({ timeout: 10_000 }).catch(async () => assert.fail(await card.innerText()));
       assert.equal(await card.getByText("fine").count(), 0);
       await card.locator(".state-failed").waitFor();
       // The page of agents knows it, too, if it is the first one that is opened.
       await page.reload();
-      await card.getByText(/^The last turn failed: process_exit/).waitFor();
+      await card.getByText(/^The last turn failed: process ended/).waitFor();
       await page.goto(`${it.place.url}/#/nothing`);
       await page.getByRole("heading", { name: "There is no such view" }).waitFor();
       await clean(page, wrong);
@@ -181,7 +181,7 @@ export const flows = {
       await found(2);
       await say(it, crash, "crash");
       const three = await found(3);
-      assert.deepEqual(three.map((each) => each.body).sort(), ["failed: process_exit: the adapter was killed by signal 9; its last words: out of memory", "has ended", "needs an answer: Bash rm -r /srv/app/logs"]);
+      assert.deepEqual(three.map((each) => each.body).sort(), ["failed: process ended: the adapter was killed by signal 9; its last words: out of memory", "has ended", "needs an answer: Bash rm -r /srv/app/logs"]);
       // A session that a page in sight shows needs none.
       await second.evaluate(() => window.hide(false));
       await second.goto(`${it.place.url}/${own}`);

@@ -73,6 +73,7 @@ export const flows = {
       await shown(page);
       place.said("token", "revoke", place.token.split("_")[1]);
       await page.getByText("This browser is not signed in any more").waitFor();
+      await page.waitForFunction(() => document.activeElement.getAttribute("name") === "code");
     },
   },
   "one-time-code": {

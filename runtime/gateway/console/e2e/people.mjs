@@ -145,6 +145,18 @@ export const flows = {
       await page.reload();
       await link.waitFor();
       assert.equal(await page.locator(".unread").count(), 0, "what was seen is seen");
+      // Until the daemon answers, a session has the title and the state of the list.
+      let release;
+      const held = new Promise((done) => { release = done; });
+      await page.route(new RegExp(`${two.split("/").pop()}(/history.*)?$`), async (route) => {
+        await held;
+        await route.continue();
+      });
+      await link.click();
+      await page.getByRole("heading", { level: 1, name: "Look here" }).waitFor();
+      await page.locator(".bar .state").getByText("idle").waitFor();
+      release();
+      await ends(page, 1);
       await page.fill("#search", "look");
       await page.waitForFunction(() => document.querySelectorAll(".list li").length === 1);
       await page.fill("#search", "nothing like it");

@@ -24,7 +24,10 @@ export const flows = {
       // Another page sees the tray, and withdraws.
       const other = await open(it, hash);
       await other.page.locator(".tray li").nth(2).waitFor();
-      await other.page.locator(".tray li", { hasText: "third" }).getByRole("button", { name: "Withdraw" }).click();
+      await other.page.locator(".tray li", { hasText: "third" }).getByRole("button", { name: "Withdraw" }).press("Enter");
+      await other.page.locator(".tray li", { hasText: "third" }).waitFor({ state: "detached" });
+      await drawn(other.page);
+      assert.ok(await other.page.evaluate(() => document.activeElement.closest(".tray li")?.textContent.includes("second")), "the focus stays among what waits");
       await page.locator(".tray li", { hasText: "third" }).waitFor({ state: "detached" });
       // Edit brings text and files back, once it does not wait any more.
       await tray.getByRole("listitem").filter({ hasText: "stream the first" }).getByRole("button", { name: "Edit" }).click();
@@ -36,7 +39,7 @@ export const flows = {
       await page.getByRole("button", { name: "Stop the turn" }).click();
       await page.waitForFunction(() => !document.querySelector(".tray, .composer .stop"));
       const text = await wholeText(page);
-      const order = ["slow", "word3", "stopped", "a queued input was withdrawn: “third", "a queued input was withdrawn: “stream the first", "second long", "mend the lexer", "stream again", "notes.txt", "mend the lexer"];
+      const order = ["slow", "word3", "a queued input was withdrawn: “third", "a queued input was withdrawn: “stream the first", "stopped", "second long", "mend the lexer", "stream again", "notes.txt", "mend the lexer"];
       let at = -1;
       for (const part of order) {
         const next = text.indexOf(part, at + 1);

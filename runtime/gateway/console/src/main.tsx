@@ -7,7 +7,7 @@ import { str } from "./core/types.ts";
 import type { Me } from "./core/types.ts";
 import { Agents, useAgents } from "./ui/agents.tsx";
 import { keyOf } from "./ui/bindings.ts";
-import { Icon } from "./ui/bits.tsx";
+import { Icon, Logo } from "./ui/bits.tsx";
 import { Browsers, SignOutDialog } from "./ui/browsers.tsx";
 import { CreateDialog } from "./ui/create.tsx";
 import { DropTarget } from "./ui/drop.tsx";
@@ -106,7 +106,7 @@ function Shell({ api, out, leave }: { api: Api; out: () => void; leave: () => vo
     <LiveContext.Provider value={live}>
       <div class={`shell view-${current} ${id !== "" && current === "sessions" ? "chosen" : ""}`}>
         <header class="top">
-          <a class="brand" href="#/sessions"><img src="/icon.svg" alt="" width={20} height={20} /> trunkline</a>
+          <a class="brand" href="#/sessions"><Logo size={20} /> trunkline</a>
           <nav aria-label="Views">
             {tabs.filter(([, , shown]) => shown).map(([name, label]) => (
               <a href={`#/${name}`} aria-current={name === current ? "page" : undefined}>
@@ -137,7 +137,7 @@ function Shell({ api, out, leave }: { api: Api; out: () => void; leave: () => vo
           <Browsers leave={leave} />
         ) : (
           <main class="work" tabIndex={-1}>
-            <Sessions current={id} query={query} create={() => create("")} />
+            <Sessions current={id} query={query} folders={measured.folders} create={() => create("")} />
             {id === "" ? <Welcome create={create} agents={measured.agents} /> : <SessionPage id={id} at={/^\d{1,15}$/.test(seq) ? Number(seq) : undefined} key={id} />}
           </main>
         )}

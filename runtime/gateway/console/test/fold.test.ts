@@ -94,13 +94,13 @@ test("the rows of a turn stay together under its input", () => {
   assert.deepEqual(fold.filesFor("t2").map((each) => each.name), ["x.txt"]);
   assert.deepEqual([...fold.withdrawn], ["t3"]);
   fold.apply({ type: "turn.complete", turn_id: "t1", seq: 12 });
-  assert.deepEqual(fold.rows.slice(2).map((each) => [each.kind, each.turn]), [["end", "t1"], ["note", ""], ["input", "t4"], ["end", "t4"], ["input", "t2"], ["file", ""]]);
-  const trace = fold.rows[3] as NoteRow;
+  assert.deepEqual(fold.rows.slice(2).map((each) => [each.kind, each.turn]), [["note", ""], ["end", "t1"], ["input", "t4"], ["end", "t4"], ["input", "t2"], ["file", ""]]);
+  const trace = fold.rows[2] as NoteRow;
   assert.deepEqual([trace.text, trace.by, trace.tone], ["a queued input was withdrawn: “three”", "ann/t-1/l-1", "mark"]);
   // What comes late of the first turn stands with it.
   fold.apply({ type: "output", turn_id: "t2", content: "second", seq: 13 });
   fold.apply({ type: "file.output", turn_id: "t1", file_name: "late", seq: 14 });
-  assert.deepEqual(fold.rows.map((each) => each.turn).filter((turn, at, all) => turn !== "" && turn !== all[at - 1]), ["t1", "t4", "t2", "t2"]);
+  assert.deepEqual(fold.rows.map((each) => each.turn).filter((turn, at, all) => turn !== "" && turn !== all[at - 1]), ["t1", "t1", "t4", "t2", "t2"]);
 });
 
 test("a queued input that speaks runs", () => {

@@ -96,3 +96,10 @@ test("a store with other things in it pins nothing", () => {
     assert.deepEqual(new PinnedSessions(shelf).all(), text.includes("ok") ? ["ok"] : []);
   }
 });
+
+test("a session that names no folder is in the one of its agent", () => {
+  const sessions = [session("a", daysAgo(0), { cwd: "" }), session("b", daysAgo(1), { cwd: "/srv/app" }), session("c", daysAgo(2), { cwd: "", agent: "other" })];
+  const folderOf = ({ agent }: KnownSession): string => (agent === "coder" ? "/srv/app/" : "");
+  const groups = groupSessions(sessions, { by: "folder", pinned: [], isComplete: true, now: NOW, folderOf });
+  assert.deepEqual(groups.map((group) => `${group.title}: ${group.sessions.map((each) => each.id).join(" ")}`), ["/srv/app: a b", "No folder: c"]);
+});

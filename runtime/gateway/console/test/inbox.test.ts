@@ -66,7 +66,7 @@ test("a turn that fails or ends is notified, one that a person stopped is not", 
   const { all } = notifier(overview, { describe: () => Promise.reject(new Error("gone")) });
   for (const [status, category] of [["failed", "auth"], ["completed", ""], ["limit", ""], ["stopped", ""]]) overview.apply(event("turn", "ended", "s", { turn_id: "t", status: status ?? "", category: category ?? "" }));
   await settled();
-  assert.deepEqual(all.map((each) => each.split(" | ")[1]).sort(), ["failed: auth", "has ended", "has ended (limit)"]);
+  assert.deepEqual(all.map((each) => each.split(" | ")[1]).sort(), ["failed: not signed in", "has ended", "has ended (limit)"]);
 });
 
 test("an agent's text is bounded and visible, and so is the number of notifications", async () => {

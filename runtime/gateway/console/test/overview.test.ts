@@ -64,7 +64,7 @@ test("a failed turn is the state until a turn ends otherwise", () => {
   overview.apply(snapshot([session("s")]));
   const state = (): string => shownState(overview.get("s") as never);
   overview.apply(event("turn", "ended", 6, { turn_id: "t", status: "failed", category: "auth" }));
-  assert.deepEqual([state(), failureText(overview.get("s")?.outcome)], ["failed", "The last turn failed: auth"]);
+  assert.deepEqual([state(), failureText(overview.get("s")?.outcome)], ["failed", "The last turn failed: not signed in"]);
   overview.apply(event("session", "state", 7, { state: "running", turn_id: "u" }));
   assert.equal(state(), "running");
   overview.apply(event("turn", "ended", 8, { turn_id: "u", status: "completed" }));
@@ -181,7 +181,7 @@ test("the outcome of a session is read once, with the reason of a failure", asyn
   for (let at = 0; at < 3; at += 1) for (const each of overview.all()) outcomes.want(each);
   await new Promise((done) => setTimeout(done));
   assert.equal(shownState(overview.get("s") as never), "failed");
-  assert.equal(failureText(overview.get("s")?.outcome), "The last turn failed: auth: log in");
+  assert.equal(failureText(overview.get("s")?.outcome), "The last turn failed: not signed in: log in");
   for (const each of overview.all()) outcomes.want(each);
   assert.equal(asked.length, 1);
 });

@@ -170,7 +170,7 @@ test("an input without an answer is tried again with growing pauses", async (t) 
 test("numbers and times read well", () => {
   assert.deepEqual([bytes(0), bytes(999), bytes(1200), bytes(12_000_000)], ["0 B", "999 B", "1.2 kB", "12 MB"]);
   assert.deepEqual([count(9999), count(12_400), count(2_500_000)], ["9999", "12.4k", "2.5M"]);
-  assert.deepEqual([duration(18), duration(3120), duration(61_000), duration(7_200_000)], ["18 ms", "3.1 s", "1 min 1 s", "2 h 0 min"]);
+  assert.deepEqual([duration(18), duration(3120), duration(61_000), duration(7_200_000), duration(299_700), duration(59_700), duration(999.7)], ["18 ms", "3.1 s", "1 min 1 s", "2 h 0 min", "5 min 0 s", "1 min 0 s", "1.0 s"]);
   assert.deepEqual([money(0.0213), money(3.5), money(0)], ["$0.0213", "$3.50", "$0.00"]);
   assert.deepEqual([who("t-1/l-2", "t-1"), who("t-12/l-2", "t-1"), who("l-3", ""), who("", "t-1"), who("bot", "")], ["you", "token 12", "a local program", "you", "bot"]);
   assert.deepEqual([who("ann/t-1/l-2", "ann/t-1"), who("ann/t-12/l-2", "ann/t-1"), who("ann/t-1/l-2", "t-1")], ["you", "ann", "ann"]);
@@ -255,12 +255,14 @@ test("a turn knows how long its agent was silent, from when it ran", () => {
   fold.apply({ type: "turn.begin", turn_id: "a", time: at(1) });
   fold.apply({ type: "turn.begin", turn_id: "b", queued: true, time: at(2) });
   fold.apply({ type: "output", turn_id: "a", content: "x", time: at(3) });
-  fold.apply({ type: "turn.complete", turn_id: "a", time: at(9) });
+  fold.apply({ type: "turn.complete", turn_id: "a", time: at(9), duration_ms: 2 });
   fold.apply({ type: "thinking", turn_id: "b", content: "x", time: at(10) });
-  fold.apply({ type: "turn.complete", turn_id: "b", time: at(12) });
+  fold.apply({ type: "turn.complete", turn_id: "b", time: at(12), duration_ms: 1500 });
   fold.apply({ type: "turn.begin", turn_id: "c", time: at(20) });
   fold.apply({ type: "turn.complete", turn_id: "c", time: at(21) });
   assert.deepEqual(fold.rows.map((row) => (row.kind === "end" ? row.firstMs : null)).filter((ms) => ms !== null), [2000, 1000, undefined]);
+  // No turn takes less time than it takes to its first words.
+  assert.deepEqual(fold.rows.flatMap((row) => (row.kind === "end" ? [row.durationMs] : [])), [8000, 1500, undefined]);
 });
 
 test("a command for a terminal has only an id that no shell reads", () => {

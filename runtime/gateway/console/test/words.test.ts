@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { Fold } from "../src/core/fold.ts";
 import type { PermissionRow } from "../src/core/rows.ts";
 import type { Entry } from "../src/core/types.ts";
-import { permissionText, permissionWords } from "../src/core/words.ts";
+import { categoryText, permissionText, permissionWords } from "../src/core/words.ts";
 
 function request(entry: Omit<Entry, "type">, call?: Omit<Entry, "type">): PermissionRow {
   const fold = new Fold();
@@ -36,4 +36,8 @@ test("what an agent repeats is shown once, and what the headline cuts is shown w
   const other = permissionWords(request({ tool: "Bash", title: "Clean up", description: "Deletes logs", resource: "rm a\nrm b" }));
   assert.deepEqual([other.title, other.description, other.whole], ["Clean up", "Deletes logs", false]);
   assert.equal(permissionWords(request({ tool: "thing", resource: "x" })).whole, false, "the resource is shown");
+});
+
+test("categories and reasons are words", () => {
+  assert.deepEqual(["host_restart", "not_installed", "auth", "constructor", "a_new_one", ""].map(categoryText), ["daemon restarted", "not installed", "not signed in", "constructor", "a new one", ""]);
 });

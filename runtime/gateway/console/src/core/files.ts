@@ -12,9 +12,24 @@ export type ShownFile =
   | { kind: "svg" | "markdown" | "text"; text: string }
   | { kind: "binary" };
 
+/** Backspace, tab, the ends of lines and pages, and escape. */
+const TEXT_CONTROLS = new Set([8, 9, 10, 11, 12, 13, 27]);
+/** Begins of archives and documents, which can be ASCII otherwise. */
+const CONTAINERS = ["PK\u0003\u0004", "PK\u0005\u0006", "%PDF-"];
+
+const isContainer = (head: Uint8Array): boolean => CONTAINERS.some((begin) => [...begin].every((character, at) => head[at] === character.charCodeAt(0)));
+
+/** Whether a file is no text or picture by its name or type, so that it can only be saved. */
+export const looksBinary = (name: string, mime: string): boolean =>
+  /^(audio|video|font)\/|^application\/(zip|gzip|pdf|x-tar)\b/.test(mime) || /\.(zip|t?gz|bz2|xz|zst|7z|rar|tar|jar|exe|dll|dylib|class|wasm|pdf|docx|xlsx|pptx|mp[34]|wav|ogg|mov|avi|mkv|ttf|otf|woff2?|sqlite|iso|dmg)$/i.test(name);
+
 /** Returns the text that bytes are in UTF-8, or nothing. Bytes that were cut may end in a character. */
 export function readText(bytes: Uint8Array, isWhole: boolean): string | undefined {
-  if (bytes.subarray(0, 65_536).includes(0)) return undefined;
+  const head = bytes.subarray(0, 65_536);
+  if (head.includes(0) || isContainer(head)) return undefined;
+  // A text has few control characters beside white space and those of terminals.
+  const controls = head.reduce((sum, byte) => sum + (byte < 32 && !TEXT_CONTROLS.has(byte) ? 1 : 0), 0);
+  if (controls * 100 > head.length) return undefined;
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: !isWhole });
   } catch {

@@ -77,6 +77,8 @@ export class Fold {
   /** Rows of turns that wait, and rows that would stand within a turn that runs. */
   private held = new Map<string, Row[]>();
   private behind: Row[] = [];
+  /** Notes of inputs that were withdrawn while the turn ran. */
+  private traces: NoteRow[] = [];
   /** Who stopped a turn that waited. */
   private stoppedBy = new Map<string, string>();
   private plans = new Map<string, PlanRow>();
@@ -274,9 +276,11 @@ export class Fold {
 
   /** Shows what waited for the end of the running turn. */
   private flush(): void {
-    if (this.behind.length === 0) return;
-    this.rows.push(...this.behind);
-    this.lanes.set("", this.behind[this.behind.length - 1] as Row);
+    const waiting = [...this.traces, ...this.behind];
+    if (waiting.length === 0) return;
+    this.rows.push(...waiting);
+    this.lanes.set("", waiting[waiting.length - 1] as Row);
+    this.traces = [];
     this.behind = [];
   }
 
@@ -505,6 +509,11 @@ export class Fold {
       if (entry[name] !== undefined && entry[name] !== null && entry[name] !== "yes") data[name] = entry[name];
     }
     const provisional = entry.provisional === true;
+    const { turn: timed, began, spoke } = this.clock;
+    const firstMs = turn === timed && spoke >= began ? spoke - began : undefined;
+    const reported = num(entry.duration_ms);
+    // An agent may count from its own first words on.
+    const durationMs = reported !== undefined && firstMs !== undefined && reported < firstMs ? Date.parse(str(entry.time)) - began : reported;
     const end: Fresh<EndRow> = {
       kind: "end",
       status: str(entry.status) || "completed",
@@ -512,8 +521,8 @@ export class Fold {
       message: str(error.message),
       reason: str(entry.stop_reason),
       summary: this.said(turn, str(entry.summary)) ? "" : str(entry.summary),
-      durationMs: num(entry.duration_ms),
-      firstMs: turn === this.clock.turn && this.clock.spoke >= this.clock.began ? this.clock.spoke - this.clock.began : undefined,
+      durationMs,
+      firstMs,
       usage: obj(entry.usage),
       model: str(entry.model),
       data: Object.keys(data).length > 0 ? (data as EndRow["data"]) : undefined,
@@ -527,6 +536,8 @@ export class Fold {
     const before = this.provisional.get(turn);
     if (before) Object.assign(before, end, { version: before.version + 1, seq: num(entry.seq) ?? 0 });
     else {
+      // They are older than the end of the turn.
+      if (turn === this.running) this.rows.push(...this.traces.splice(0));
       const row = this.add<EndRow>(entry, end);
       row.early = this.partial && !this.begun.has(turn);
       if (provisional) this.provisional.set(turn, row);
@@ -542,7 +553,7 @@ export class Fold {
       this.withdrawn.add(row.turn);
       const gist = row.text.trim().split("\n")[0]?.slice(0, 120) ?? "";
       const trace = { ...mark("withdrawn", `a queued input was withdrawn${gist === "" ? "" : `: “${gist}”`}`), by: this.stoppedBy.get(row.turn) ?? "" };
-      this.behind.push(this.make<NoteRow>({ ...entry, turn_id: "" }, trace));
+      this.traces.push(this.make<NoteRow>({ ...entry, turn_id: "" }, trace));
     } else this.behind.push(row, ...(this.held.get(row.turn) ?? []), this.make<EndRow>(entry, end));
     this.held.delete(row.turn);
     this.close(row.turn, str(entry.time));

@@ -68,7 +68,11 @@ export interface GroupOptions {
   /** Whether the daemon has no further page. */
   isComplete: boolean;
   now: Date;
+  /** The folder of a session that names none. */
+  folderOf?: (session: KnownSession) => string;
 }
+
+const tidy = (folder: string): string => (folder.length > 1 ? folder.replace(/\/$/, "") : folder);
 
 /** Names by their letters; sessions without one come last. */
 const byName = (a: SessionGroup, b: SessionGroup): number => Number(a.title === "") - Number(b.title === "") || (a.title < b.title ? -1 : 1);
@@ -78,10 +82,10 @@ const byName = (a: SessionGroup, b: SessionGroup): number => Number(a.title === 
  * end of each group. Days follow each other; agents and folders have an order of their own, as otherwise each turn
  * would move whole groups.
  */
-export function groupSessions(sessions: KnownSession[], { by, pinned, isComplete, now }: GroupOptions): SessionGroup[] {
+export function groupSessions(sessions: KnownSession[], { by, pinned, isComplete, now, folderOf = () => "" }: GroupOptions): SessionGroup[] {
   const isPinned = new Set(pinned.map((session) => session.id));
   const period = periods(now);
-  const nameOf = (session: KnownSession): string => (by === "day" ? period(session) : by === "agent" ? session.agent : by === "folder" ? session.cwd : "");
+  const nameOf = (session: KnownSession): string => (by === "day" ? period(session) : by === "agent" ? session.agent : by === "folder" ? tidy(session.cwd || folderOf(session)) : "");
   const groups = new Map<string, SessionGroup>();
   for (const session of sessions) {
     if (isPinned.has(session.id)) continue;

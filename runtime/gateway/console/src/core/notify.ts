@@ -7,6 +7,7 @@ import type { KnownSession } from "./overview.ts";
 import { visible } from "./safe.ts";
 import type { Store } from "./outbox.ts";
 import { obj } from "./types.ts";
+import { categoryText } from "./words.ts";
 
 /** Number of notifications that are open at a time. Further ones are counted in one. */
 export const MAX_OPEN = 8;
@@ -76,7 +77,7 @@ export class Notifier {
     if (status === "stopped" || !(status === "failed" ? switches.failed : switches.ended)) return;
     const { session } = notice;
     if (await this.port.isShown(session.id, false)) return;
-    const why = status === "failed" ? (await this.describe(notice)) || category : "";
+    const why = status === "failed" ? (await this.describe(notice)) || categoryText(category) : "";
     const what = status === "failed" ? "failed" : status === "completed" ? "has ended" : `has ended (${status})`;
     this.show(`turn ${encodeURIComponent(session.id)}`, session, why === "" ? what : `${what}: ${why}`, `#/sessions/${encodeURIComponent(session.id)}`);
   }

@@ -2,6 +2,7 @@
 
 import type { ListedSession } from "./types.ts";
 import { list, num, obj, str } from "./types.ts";
+import { categoryText } from "./words.ts";
 import type { Obj } from "./types.ts";
 
 /** Number of sessions that are kept: of more, idle ones are dropped, and the list finds them at the daemon. */
@@ -59,7 +60,7 @@ export function shownState(session: Pick<KnownSession, "state" | "requests" | "o
 /** Why the last turn failed, for a person. */
 export function failureText(outcome: TurnOutcome | undefined): string {
   if (outcome?.status !== "failed") return "";
-  return ["The last turn failed", outcome.category, outcome.message].filter((part) => part !== "").join(": ");
+  return ["The last turn failed", outcome.category === "" ? "" : categoryText(outcome.category), outcome.message].filter((part) => part !== "").join(": ");
 }
 
 function blank(id: string): KnownSession {

@@ -1,8 +1,10 @@
 /** Reads the parts of entries that have many members. */
 
+import { sessionTitle } from "./format.ts";
 import type { Decision, Diff, NoteRow, PermissionRow, QuestionRow } from "./rows.ts";
 import { choices, list, num, obj, str } from "./types.ts";
 import type { Entry, Json } from "./types.ts";
+import { categoryText } from "./words.ts";
 
 export function readDiffs(value: unknown): Diff[] {
   return list(value)
@@ -97,6 +99,7 @@ const FACTS: { [fact: string]: string } = {
   resumed: "a process serves the session again",
   host_restarted: "the host ended and was started again",
   moved: "the session moved to another host",
+  forked_from: "what is above was copied from another session",
 };
 
 /** What has no row of its own. A type that the console does not know is shown as it is: nothing is lost silently. */
@@ -113,14 +116,16 @@ export function noteOf(entry: Entry): Note {
       return { ...note(`log ${str(entry.stream)}`.trim(), "plain", ended(str(entry.content))), joins: true };
     case "error": {
       const category = str(entry.category);
-      return note(category || "error", entry.fatal === true ? "error" : "warning", str(entry.message));
+      return note(categoryText(category) || "error", entry.fatal === true ? "error" : "warning", str(entry.message));
     }
     case "host.fact": {
       const fact = str(entry.fact);
       const end = num(entry.exit_code) ?? num(entry.signal);
       const context = str(entry.context);
       const name = fact === "moved" ? str(entry.message) : "";
-      const said = (name !== "" ? `the session moved to the host ${name}` : str(entry.message)) || (Object.hasOwn(FACTS, fact) ? FACTS[fact] : fact) || "a fact";
+      const source = fact === "forked_from" ? str(entry.source) : "";
+      const copied = source === "" ? "" : `what is above was copied from the session ${sessionTitle("", source)}`;
+      const said = copied || (name !== "" ? `the session moved to the host ${name}` : str(entry.message)) || (Object.hasOwn(FACTS, fact) ? FACTS[fact] : fact) || "a fact";
       const extra = [
         end !== undefined ? (num(entry.exit_code) !== undefined ? `exit status ${end}` : `signal ${end}`) : "",
         context !== "" ? `context ${context}` : "",

@@ -20,6 +20,15 @@ const OBJECTS = ["command", "cmd", "file_path", "path", "notebook_path", "filena
 /** The longest object of a headline. */
 const MAX_OBJECT = 120;
 
+/** Categories of errors, as the protocol names them, in words. */
+const CATEGORIES: { [category: string]: string } = {
+  timeout: "timed out", context_exhausted: "context full", max_turns: "turn limit", auth: "not signed in", billing: "payment due",
+  host_restart: "daemon restarted", process_exit: "process ended", protocol: "protocol error", oversize: "too long", busy: "queue full", other: "error",
+};
+
+/** The words for a category or a reason; those that are not known keep their own. */
+export const categoryText = (category: string): string => (Object.hasOwn(CATEGORIES, category) ? CATEGORIES[category] ?? "" : category.replace(/_/g, " "));
+
 export interface PermissionWords {
   /** A word of ours; `Use` of a tool that is not known. */
   verb: string;

@@ -23,6 +23,8 @@ export const samples = new Samples();
 interface MeasuredAgents {
   agents: Obj[];
   first: string;
+  /** The folders in which an agent's sessions may be. */
+  folders: Obj;
   fault: string;
   /** Whether the daemon has answered. */
   isLoaded: boolean;
@@ -30,7 +32,7 @@ interface MeasuredAgents {
 
 /** Measures while other views are shown, too, so that the plot has no hole. */
 export function useAgents(api: Api, ms: number): MeasuredAgents {
-  const [state, set] = useState<MeasuredAgents>({ agents: [], first: "", fault: "", isLoaded: false });
+  const [state, set] = useState<MeasuredAgents>({ agents: [], first: "", folders: {}, fault: "", isLoaded: false });
   usePoll(async () => {
     try {
       const found = await api.agents();

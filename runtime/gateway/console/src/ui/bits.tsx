@@ -41,6 +41,17 @@ export function Icon({ name }: { name: string }): JSX.Element {
   );
 }
 
+/** The sign of the program. It is drawn without a request, so it is there while the daemon is not. */
+export function Logo({ size }: { size: number }): JSX.Element {
+  return (
+    <svg class="logo" viewBox="0 0 32 32" width={size} height={size} aria-hidden="true">
+      <rect width="32" height="32" rx="7" fill="#0f766e" />
+      <path fill="none" stroke="#fff" stroke-width="2.6" stroke-linecap="round" d="M7 16h18M11 16c3 0 3-6.500 6-6.500h4M11 16c3 0 3 6.500 6 6.500h4" />
+      <path fill="#fff" d="M21.800 9.500a2.200 2.200 0 1 0 4.400 0a2.200 2.200 0 1 0-4.400 0M22.800 16a2.200 2.200 0 1 0 4.400 0a2.200 2.200 0 1 0-4.400 0M21.800 22.500a2.200 2.200 0 1 0 4.400 0a2.200 2.200 0 1 0-4.400 0" />
+    </svg>
+  );
+}
+
 const STATES: { [state: string]: string } = {
   running: "running", idle: "idle", detached: "asleep", closed: "closed", failed: "failed", queued: "queued",
   removed: "removed", missing: "not found", asks: "needs an answer", up: "up", draining: "draining", lost: "lost",
@@ -118,6 +129,7 @@ export function Dialog(props: { title: string; close: () => void; wide?: boolean
     <dialog
       ref={ref}
       aria-label={props.title}
+      tabIndex={-1}
       class={props.wide ? "wide" : ""}
       onKeyDown={(event) => {
         const form = (event.target as Element).closest("form");

@@ -166,13 +166,13 @@ export function CreateDialog({ agent: given, close }: { agent: string; close: ()
           <Attachments files={files} remove={(key) => setFiles(files.filter((each) => each.key !== key))} />
         </div>
         <div class="pair">
-          <Pick label="Model" value={model} choices={firstOf(choices(chosen?.models), recent?.models)} set={setModel} empty="as the agent says" />
-          <Pick label="Mode" value={mode} choices={firstOf(choices(chosen?.modes), recent?.modes)} set={setMode} empty="as the agent says" />
+          <Pick label="Model" value={model} choices={firstOf(choices(chosen?.models), recent?.models)} set={setModel} empty="agent's default" />
+          <Pick label="Mode" value={mode} choices={firstOf(choices(chosen?.modes), recent?.modes)} set={setMode} empty="agent's default" />
         </div>
         {named !== "" && <Conversations key={named} agent={named} chosen={continued} choose={carryOn} />}
         <details>
           <summary>More options</summary>
-          <Pick label="Reasoning effort" value={effort} choices={[]} set={setEffort} empty="as the agent says" />
+          <Pick label="Reasoning effort" value={effort} choices={[]} set={setEffort} empty="agent's default" />
         </details>
         <Fault text={fault} />
         <div class="actions">
@@ -213,6 +213,22 @@ function Conversations(props: { agent: string; chosen: Conversation | undefined;
       <summary>Continue a conversation of the agent</summary>
       <Fault text={fault} />
       {found === undefined && fault === "" && open && <p class="dim" role="status">Asking {visible(agent)} …</p>}
+      {open && (
+        <label class="field">
+          <span>Id of a conversation</span>
+          <input
+            type="text"
+            value={chosen !== undefined && !found?.includes(chosen) ? chosen.id : ""}
+            maxLength={256}
+            spellcheck={false}
+            autocomplete="off"
+            onInput={(event) => {
+              const id = event.currentTarget.value.trim();
+              choose(id === "" ? undefined : found?.find((one) => one.id === id) ?? { id, title: "", cwd: "", updated: "", session: "" });
+            }}
+          />
+        </label>
+      )}
       {found?.length === 0 && <p class="dim" role="status">{visible(agent)} keeps no conversation.</p>}
       {found !== undefined && found.length > 0 && (
         <fieldset>

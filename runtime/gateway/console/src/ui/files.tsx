@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Api } from "../core/api.ts";
-import { MAX_SHOWN, looksRaster, shownFile } from "../core/files.ts";
+import { MAX_SHOWN, looksBinary, looksRaster, shownFile } from "../core/files.ts";
 import type { ShownFile } from "../core/files.ts";
 import { bytes, clock } from "../core/format.ts";
 import { markdown } from "../core/markdown.ts";
@@ -90,10 +90,10 @@ export function File({ row }: { row: FileRow }): JSX.Element {
   );
 }
 
-/** Name, direction and size of a file, with the buttons that show and save it. */
-function FileLine({ row, fail }: { row: FileRow; fail: (why: string) => void }): JSX.Element {
+/** Saves a file of the session as a download. */
+function useSave(row: FileRow, fail: (why: string) => void): () => Promise<void> {
   const { api, id } = useSession();
-  const save = async (): Promise<void> => {
+  return async () => {
     fail("");
     try {
       saveBlob(fileName(row.name), new Blob([await api.file(id, row.sha256)]));
@@ -101,6 +101,11 @@ function FileLine({ row, fail }: { row: FileRow; fail: (why: string) => void }):
       fail(why(error));
     }
   };
+}
+
+/** Name, direction and size of a file, with the buttons that show and save it. */
+function FileLine({ row, fail }: { row: FileRow; fail: (why: string) => void }): JSX.Element {
+  const save = useSave(row, fail);
   return (
     <div class="facts">
       <Icon name="file" />
@@ -111,7 +116,7 @@ function FileLine({ row, fail }: { row: FileRow; fail: (why: string) => void }):
       </span>
       {row.sha256 !== "" && (
         <>
-          <button type="button" class="quiet small" onClick={() => dispatchEvent(new CustomEvent(SHOW_FILE, { detail: row }))} aria-label={`Show ${visible(row.name)}`}>Show</button>
+          {!looksBinary(row.name, row.mime) && <button type="button" class="quiet small" onClick={() => dispatchEvent(new CustomEvent(SHOW_FILE, { detail: row }))} aria-label={`Show ${visible(row.name)}`}>Show</button>}
           <button type="button" class="quiet small" onClick={save} aria-label={`Save ${visible(row.name)}`}>
             <Icon name="save" /> Save
           </button>
@@ -139,9 +144,11 @@ export function FileDialog({ row, close }: { row: FileRow; close: () => void }):
     );
     return () => life.abort();
   }, [row.sha256]);
+  const save = useSave(row, fail);
   return (
     <Dialog title={visible(row.name)} close={close} wide>
       <div class="file-view">
+        <p><button type="button" onClick={() => void save()}><Icon name="save" /> Save</button></p>
         <Fault text={fault} />
         {content ? <FileView {...content} name={row.name} /> : fault === "" && <p class="dim" role="status">Loading …</p>}
       </div>

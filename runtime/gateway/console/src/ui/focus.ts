@@ -23,6 +23,7 @@ export const leaveField = (): void => {
 
 function remember(event: FocusEvent): void {
   trail = [];
+  if (event.target instanceof Element && !event.target.matches("dialog")) disabled = undefined;
   for (let it = event.target as HTMLElement | null; it && it !== document.body; it = it.parentElement) {
     trail.push({ element: it, at: [...(it.parentElement?.children ?? [])].indexOf(it) });
   }
@@ -43,9 +44,24 @@ function restore(): void {
   else focusHome();
 }
 
+/** What a dialog disabled while it had the focus. */
+let disabled: HTMLElement | undefined;
+
+/** Gives the focus back to a button of a dialog that was disabled while its action ran. */
+function checkDialog(dialog: HTMLElement): void {
+  if (document.activeElement !== document.body && document.activeElement !== dialog) return;
+  const last = trail[0]?.element;
+  if (last && last !== dialog && dialog.contains(last) && !usable(last)) disabled = last;
+  if (!disabled || !dialog.contains(disabled)) return;
+  if (usable(disabled)) disabled.focus({ preventScroll: true });
+  else dialog.focus({ preventScroll: true });
+}
+
 function check(): void {
   scheduled = false;
-  if (document.activeElement !== document.body || document.querySelector("dialog[open]") || !trail[0]) return;
+  const dialog = [...document.querySelectorAll<HTMLElement>("dialog[open]")].pop();
+  if (dialog) return checkDialog(dialog);
+  if (document.activeElement !== document.body || !trail[0]) return;
   // Of what is still there, the person has left it: a click beside it.
   if (usable(trail[0].element)) trail = [];
   else restore();

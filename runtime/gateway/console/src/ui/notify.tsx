@@ -7,6 +7,7 @@ import { requestSummary } from "../core/inbox.ts";
 import { readSwitches, saveSwitches } from "../core/notify.ts";
 import type { NotifyPort, NotifySwitches } from "../core/notify.ts";
 import type { SessionOverview } from "../core/overview.ts";
+import { categoryText } from "../core/words.ts";
 
 /** The name that stands for the requests of all sessions, which the inbox shows. */
 const INBOX = "*";
@@ -48,7 +49,7 @@ export function browserPort(api: Api, overview: SessionOverview, scope: string):
     describe: async (notice) => {
       if (notice.kind === "ended") {
         const { category, message } = await readOutcome(api, notice.session.id);
-        return [category, message].filter((part) => part !== "").join(": ");
+        return [categoryText(category), message].filter((part) => part !== "").join(": ");
       }
       const fold = new Fold();
       for (const entry of await readRequest(api, notice.session.id, notice.request.id, notice.request.seq)) fold.apply(entry);

@@ -8,7 +8,7 @@ import type { Decision, Field, PermissionRow, QuestionRow, RequestRow } from "..
 import { visible } from "../core/safe.ts";
 import { obj, str } from "../core/types.ts";
 import type { Json } from "../core/types.ts";
-import { permissionText, permissionWords } from "../core/words.ts";
+import { categoryText, permissionText, permissionWords } from "../core/words.ts";
 import { Fault } from "./bits.tsx";
 import { Changes } from "./changes.tsx";
 import { Folded } from "./fold.tsx";
@@ -21,7 +21,7 @@ export function decisionText(decision: Decision, row: RequestRow, own: string): 
   const what = decision.cancelled && decision.approved !== true
     ? "not answered"
     : row.kind === "question" ? "answered" : decision.approved === true ? "allowed" : "denied";
-  const why = decision.reason !== "" ? ` (${visible(decision.reason)})` : "";
+  const why = decision.reason !== "" ? ` (${visible(categoryText(decision.reason))})` : "";
   const party = decision.by !== "" ? ` by ${visible(partyOf(decision, own))}` : "";
   const when = clock(decision.time);
   const edited = decision.input === undefined ? "" : " with another input";
@@ -222,7 +222,7 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
             ))}
             {free.length > 0 && (
               <select aria-label="Option" value={choice} onChange={(event) => choose(event.currentTarget.value)}>
-                <option value="">no option</option>
+                <option value="">Other…</option>
                 {free.map((option) => <option value={option.id}>{visible(option.label)}</option>)}
               </select>
             )}
@@ -416,6 +416,7 @@ function FieldInput(props: { field: Field; value: Json | undefined; set: (value:
   if (field.kind === "choice" || field.kind === "choices") {
     const many = field.kind === "choices";
     const chosen = Array.isArray(value) ? value : [];
+    const isProposed = (id: string): boolean => field.initial === id || (Array.isArray(field.initial) && field.initial.includes(id));
     return (
       <fieldset>
         <legend>{label}</legend>
@@ -432,7 +433,7 @@ function FieldInput(props: { field: Field; value: Json | undefined; set: (value:
                 else set(on ? [...chosen, choice.id] : chosen.filter((each) => each !== choice.id));
               }}
             />{" "}
-            {visible(choice.label)} {choice.description !== "" && <span class="dim">{visible(choice.description)}</span>}
+            {visible(choice.label)} {isProposed(choice.id) && <span class="badge">agent's default</span>} {choice.description !== "" && <span class="dim">{visible(choice.description)}</span>}
           </label>
         ))}
       </fieldset>

@@ -14,6 +14,8 @@ export const entryLink = (id: string, seq: number | undefined): string =>
 export async function openFork(store: SessionStore, seq: number | undefined, draft = ""): Promise<void> {
   const copy = await store.api.fork(store.id, seq);
   if (draft !== "") sessionStorage.setItem(`trunkline.draft.${copy}`, draft.slice(0, 500_000));
+  // The list would have two sessions of one title.
+  await store.api.edit(copy, { title: `Fork: ${store.title.replace(/^Fork: /, "")}`.slice(0, 200) }).catch(() => undefined);
   location.hash = sessionHref(copy);
 }
 

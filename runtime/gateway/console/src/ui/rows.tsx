@@ -5,6 +5,7 @@ import { clock, count, duration, money, who } from "../core/format.ts";
 import { markdown } from "../core/markdown.ts";
 import type { EndRow, InputRow, NoteRow, PlanRow, Row, TextRow, ToolRow } from "../core/rows.ts";
 import { visible } from "../core/safe.ts";
+import { categoryText } from "../core/words.ts";
 import { num } from "../core/types.ts";
 import { Copy, State } from "./bits.tsx";
 import { Changes } from "./changes.tsx";
@@ -178,14 +179,14 @@ function End({ row }: { row: EndRow }): JSX.Element {
     <div class={`ended ${Object.hasOwn(ENDS, row.status) ? row.status : ""}`}>
       <p class="line">
         <span class="what">{visible(row.status)}{row.provisional ? " (not stored yet)" : ""}</span>
-        {row.reason !== "" && row.reason !== row.status && row.reason !== "end_turn" && <span class="dim">{visible(row.reason)}</span>}
+        {row.reason !== "" && row.reason !== row.status && row.reason !== "end_turn" && <span class="dim">{visible(categoryText(row.reason))}</span>}
         <span class="dim facts">{facts.join(" · ")}</span>
         <time class="dim">{clock(row.time)}</time>
         {row.turn !== "" && <Copy label="Copy the answer" text={() => answer(store.rows, row.turn)} />}
         {row.status !== "completed" && !store.fold.closed && <Again turn={row.turn} />}
       </p>
       {row.message !== "" && (
-        <div class="fault">{row.category !== "" && <strong>{visible(row.category)} </strong>}<Output text={row.message} label="Error" /></div>
+        <div class="fault">{row.category !== "" && <strong>{visible(categoryText(row.category))} </strong>}<Output text={row.message} label="Error" /></div>
       )}
       {row.summary !== "" && <p>{visible(row.summary)}</p>}
       {row.data !== undefined && (
@@ -204,7 +205,7 @@ function Again({ turn }: { turn: string }): JSX.Element | null {
     for (const row of store.rows) if (row.kind === "input" && row.turn === turn && !row.steer) return row.text;
     return "";
   };
-  return <button type="button" class="quiet small shown" onClick={() => dispatchEvent(new CustomEvent("console:draft", { detail: input() }))}>Write it again</button>;
+  return <button type="button" class="quiet small shown" onClick={() => dispatchEvent(new CustomEvent("console:draft", { detail: input() }))}>Put back in the input</button>;
 }
 
 function Note({ row }: { row: NoteRow }): JSX.Element {

@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { SessionStore } from "../core/session.ts";
 import { answerDrafts, draftText } from "../core/drafts.ts";
-import { count, who } from "../core/format.ts";
+import { count, sessionTitle, who } from "../core/format.ts";
 import { failureText, shownState } from "../core/overview.ts";
 import type { RequestBatch } from "../core/batch.ts";
 import type { RequestRow } from "../core/rows.ts";
@@ -43,9 +43,11 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
   const [wire, showWire] = useState(() => sessionStorage.getItem("trunkline.wire") === "yes");
   const { fold } = store;
   const waiting = [...fold.pending.values()];
-  const title = visible(store.title);
   const { overview } = useLive();
   const known = overview.get(store.id);
+  // Until the daemon has answered, the list knows the session best.
+  const isAttached = str(store.attached.id) !== "" || store.removed;
+  const title = visible(isAttached || known === undefined ? store.title : sessionTitle(known.title, store.id));
   const isRemoved = store.removed;
   // The stream of a session that was removed may end as that of a closed one.
   const wasKnown = useRef(false);
@@ -53,7 +55,9 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
     if (known === undefined && wasKnown.current) store.refresh().catch(() => undefined);
     wasKnown.current = known !== undefined;
   }, [known === undefined]);
-  const state = isRemoved ? store.state : waiting.length > 0 ? "asks" : store.state !== "running" && known !== undefined ? shownState({ ...known, state: store.state }) : store.state;
+  const state = !isAttached ? (known ? shownState(known) : "") : isRemoved ? store.state : waiting.length > 0 ? "asks" : store.state !== "running" && known !== undefined ? shownState({ ...known, state: store.state }) : store.state;
+
+  const agent = store.agent || known?.agent || "";
 
   const toggleWire = (): void => {
     sessionStorage.setItem("trunkline.wire", wire ? "no" : "yes");
@@ -92,8 +96,8 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
         <div class="name">
           <h1 title={title} tabIndex={-1}>{title}</h1>
           <p class="dim">
-            <State state={state} why={state === "failed" ? visible(failureText(known?.outcome)) : ""} />
-            {store.agent !== "" && <span>{visible(store.agent)}</span>}
+            {state !== "" && <State state={state} why={state === "failed" ? visible(failureText(known?.outcome)) : ""} />}
+            {agent !== "" && <span>{visible(agent)}</span>}
             {str(store.attached.host) !== "" && <span title="its host">{visible(str(store.attached.host))}</span>}
             {fold.settings.model !== "" && <span>{visible(fold.settings.model)}</span>}
             {fold.settings.mode !== "" && <span>{visible(fold.settings.mode)}</span>}
@@ -139,7 +143,7 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
             <Notice text={store.notice} leftover={store.leftover} close={() => store.say("")} />
           )}
           <p class="progress" aria-live="polite">
-            {fold.running !== "" && !isRemoved && <><i class="pulse" aria-hidden="true" />{visible(fold.progress.slice(0, 200)) || "works"}</>}
+            {fold.running !== "" && !isRemoved && <><i class="pulse" aria-hidden="true" />{waiting.length > 0 ? "waits for you" : visible(fold.progress.slice(0, 200)) || "works"}</>}
             {fold.openTurns.length > 1 && <span class="dim"> · {fold.openTurns.length - 1} queued</span>}
           </p>
           {!isRemoved && <PlanLine />}

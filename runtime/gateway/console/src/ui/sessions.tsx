@@ -14,7 +14,7 @@ import { visible } from "../core/safe.ts";
 import { searchWords } from "../core/search.ts";
 import { seen } from "../core/seen.ts";
 import { titlePage } from "../core/title.ts";
-import { listed, num, str } from "../core/types.ts";
+import { list, listed, num, str } from "../core/types.ts";
 import type { Obj } from "../core/types.ts";
 import { Fault, Icon, State } from "./bits.tsx";
 import { focusWhenDrawn } from "./focus.ts";
@@ -92,7 +92,7 @@ export function togglePin(current: string): void {
 }
 
 /** The list at the side: pages of the daemon's list, kept current by the stream of changes. */
-export function Sessions({ current, query, create }: { current: string; query: string; create: () => void }): JSX.Element {
+export function Sessions({ current, query, folders, create }: { current: string; query: string; folders: Obj; create: () => void }): JSX.Element {
   const { me } = useShell();
   const { overview, outcomes, feed } = useLive();
   const [text, search] = useState(query);
@@ -103,7 +103,9 @@ export function Sessions({ current, query, create }: { current: string; query: s
   const rows = pages.rows();
   useChanges(pins);
   const pinned = pins.all().map((id) => overview.get(id)).filter((session) => session !== undefined && fits(session, filter)) as KnownSession[];
-  const groups = groupSessions(rows, { by, pinned, isComplete: pages.next === "" && pages.missing.size === 0, now: new Date() });
+  // The first folder of an agent is the one of its sessions that name none; another host may have another one.
+  const folderOf = ({ agent, host }: KnownSession): string => (host === "" && Object.hasOwn(folders, agent) ? str(list(folders[agent])[0]) : "");
+  const groups = groupSessions(rows, { by, pinned, isComplete: pages.next === "" && pages.missing.size === 0, now: new Date(), folderOf });
   // No page had a pinned session that is old, and no event has the folder of a new one.
   useMissing([...pins.all().filter((id) => overview.get(id) === undefined), ...(by === "folder" ? rows.filter((row) => row.cwd === "" && row.bytes === 0).map((row) => row.id) : [])]);
   // A link to a search, such as those of the agents.

@@ -69,7 +69,7 @@ export function SettingsDialog({ close }: { close: () => void }): JSX.Element {
           <>
             <Pick label="Model" value={model} choices={settings.models} set={setModel} empty="" />
             <Pick label="Mode" value={mode} choices={settings.modes} set={setMode} empty="" />
-            <Pick label="Reasoning effort" value={effort} choices={[]} set={setEffort} empty="as the agent says" />
+            <Pick label="Reasoning effort" value={effort} choices={[]} set={setEffort} empty="agent's default" />
           </>
         )}
         <Fault text={fault} />
@@ -171,7 +171,7 @@ function RenameDialog({ close }: { close: () => void }): JSX.Element {
       <form onSubmit={save}>
         <label class="field">
           <span>Title</span>
-          <input type="text" value={title} maxLength={200} placeholder="as the first message or the agent says" onInput={(event) => write(event.currentTarget.value)} />
+          <input type="text" value={title} maxLength={200} placeholder="from the first message or the agent" onInput={(event) => write(event.currentTarget.value)} />
         </label>
         <Fault text={fault} />
         <div class="actions">

@@ -5,7 +5,7 @@ import { BrowserKey, PastedToken, browserName, canPair, codeOfLink, forgetPairin
 import type { Credential } from "../core/pairing.ts";
 import { visible } from "../core/safe.ts";
 import { titlePage } from "../core/title.ts";
-import { Fault } from "./bits.tsx";
+import { Fault, Logo } from "./bits.tsx";
 
 const TOKEN = "trunkline.token";
 
@@ -116,12 +116,16 @@ export function useSignIn(): SignInState {
 }
 
 function SignIn({ why, code, enter }: { why: string; code: string; enter: (credential: Credential) => void }): JSX.Element {
-  useEffect(() => titlePage("Sign in"), []);
+  useEffect(() => {
+    titlePage("Sign in");
+    // The page that had the focus is gone.
+    if (why !== "") document.querySelector<HTMLElement>("input[name=code], input[name=token]")?.focus();
+  }, []);
   const isSecure = canPair();
   return (
     <main class="signin">
       <div>
-        <img src="/icon.svg" alt="" width={40} height={40} />
+        <Logo size={40} />
         <h1>trunkline</h1>
         <Fault text={visible(why)} />
         {isSecure ? (

@@ -53,6 +53,7 @@ function Waits(props: { turn: string; row?: InputRow; edit: ((draft: Draft) => v
   const files = row ? filesOf(store, row) : [];
   const text = row?.text ?? "";
   const withdraw = async (back: boolean): Promise<void> => {
+    if (busy) return;
     work(true);
     try {
       const done = await store.withdraw(turn);
@@ -68,8 +69,8 @@ function Waits(props: { turn: string; row?: InputRow; edit: ((draft: Draft) => v
       {row ? <Gist text={text} open={open} toggle={() => show(!open)} /> : <span class="what dim">an input before the entries that are loaded</span>}
       {files.length > 0 && <span class="dim path">{files.map((file) => visible(file.name)).join(", ")}</span>}
       {row && <span class="dim" title={visible(row.by)}>{visible(who(row.by, me?.name ?? ""))} {clock(row.time)}</span>}
-      {row && <button type="button" class="quiet small" disabled={busy} onClick={() => void withdraw(true)}>Edit</button>}
-      <button type="button" class="quiet small" disabled={busy} onClick={() => void withdraw(false)}>Withdraw</button>
+      {row && <button type="button" class="quiet small" aria-disabled={busy} onClick={() => void withdraw(true)}>Edit</button>}
+      <button type="button" class="quiet small" aria-disabled={busy} onClick={() => void withdraw(false)}>Withdraw</button>
     </li>
   );
 }

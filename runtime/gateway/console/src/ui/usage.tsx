@@ -26,7 +26,7 @@ export function Usage(): JSX.Element {
     } catch (error) {
       fail(error instanceof Error ? error.message : "not loaded");
     }
-  }, 30_000, [span]);
+  }, fault === "" ? 30_000 : 3000, [span, fault === ""]);
   useEffect(() => {
     titlePage("Usage");
   }, []);
