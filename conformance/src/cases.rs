@@ -30,10 +30,10 @@ mod prelude {
     pub(super) use crate::{
         clauses::{Level, Side},
         history::{Event, Link},
-        needs::{Ability, Need},
+        needs::Need,
         run::EXTENSIONS,
         trial::{
-            Ask, Below, Hub, Lower, Request, Seen, Session, Trial, TurnSeen, answer_of,
+            Ask, Hub, Lower, Request, Seen, Session, Trial, TurnSeen, answer_of,
             say_and_complete,
         },
         verdict::{FailureContext, Outcome, Stop, Tier},
@@ -60,8 +60,6 @@ static ADAPTER: &[&[CaseRun]] = &[
 /// The functions of the host cases, by family.
 static HOST: &[&[CaseRun]] = &[
     host::delivery::RUNS,
-    host::permission::RUNS,
-    host::files::RUNS,
     host::lifecycle::RUNS,
     host::back_pressure::RUNS,
     host::properties::RUNS,

@@ -5,11 +5,9 @@ use crate::cases::prelude::*;
 pub(super) mod back_pressure;
 pub(super) mod delivery;
 pub(super) mod extensions;
-pub(super) mod files;
 pub(super) mod full_hub;
 pub(super) mod journal;
 pub(super) mod lifecycle;
-pub(super) mod permission;
 pub(super) mod properties;
 pub(super) mod relay;
 
@@ -30,26 +28,6 @@ pub(super) fn demand_unheard(t: &Trial, token: &str) -> Outcome {
             ),
         ),
     }
-}
-
-/// The types of the core that a host may write.
-const CORE: [&str; 6] = [
-    "session.start",
-    "user.input",
-    "file.input",
-    "permission.response",
-    "stop",
-    "session.close",
-];
-
-/// Demands that the host wrote only types of the core.
-pub(super) fn demand_core(t: &Trial, expected: &str) -> Outcome {
-    let beyond = t
-        .written()
-        .into_iter()
-        .find(|below| !CORE.contains(&below.seen.kind()));
-    let kind = beyond.map_or(String::new(), |below| format!("`{}`", below.seen.kind()));
-    t.demand(kind.is_empty(), expected, kind)
 }
 
 /// Demands that each id at the adapter begins with its one `session.start`, and counts them.
@@ -88,6 +66,21 @@ pub(super) fn demand_fresh_ids(t: &Trial, wanted: &str) -> Outcome<usize> {
         )?;
     }
     Ok(ids.len())
+}
+
+/// Demands the host's answers to a request at the adapter: `true` or `false` each.
+pub(super) fn demand_answers(t: &Trial, lower: &Lower, id: &str, wanted: &[bool]) -> Outcome {
+    let told = t.told(lower, "permission.response").into_iter();
+    let of_request = told.filter(|seen| seen.text("request_id") == id);
+    let got: Value = of_request
+        .map(|seen| seen.get("approved").cloned().unwrap_or(json!("absent")))
+        .collect();
+    let wanted = json!(wanted);
+    t.demand(
+        got == wanted,
+        format!("`approved` of {id} at the adapter: {wanted}"),
+        got,
+    )
 }
 
 fn shown(text: &str) -> String {

@@ -121,6 +121,25 @@ impl Trial {
         seen
     }
 
+    /// Returns the number of bytes that the program wrote between two places, for a session or for all.
+    pub(crate) fn bytes_written(&self, s: Option<&Session>, from: usize, until: usize) -> usize {
+        let mut written = 0;
+        self.history.scan(from, |index, record| {
+            let of_session = |s: &Session| {
+                let message = record.adapter_message();
+                message.is_some_and(|message| wire::session(message) == s.id())
+            };
+            if let (Link::Upper, Event::Adapter { bytes, .. }) = (record.link, &record.event)
+                && s.is_none_or(of_session)
+                && index < until
+            {
+                written += bytes.len();
+            }
+            None::<()>
+        });
+        written
+    }
+
     /// Everything that the program wrote for a session.
     pub(crate) fn of(&self, session: &Session) -> Vec<Seen> {
         self.since(0, session)

@@ -3,8 +3,6 @@
 use crate::cases::prelude::*;
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("A-FLW-01", read_late),
-    ("A-FLW-02", stdin_is_read),
     ("A-FLW-03", flood_beside_a_conversation),
     ("A-FLW-04", many_turns),
     ("A-FLW-05", memory_is_bounded),
@@ -12,64 +10,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 
 /// Maximum growth of a process by an unread flood, in MiB.
 const GROWTH: u64 = 256;
-
-/// The numbers of a burst's pieces, in the order in which they came, however the text was cut.
-pub(super) fn numbers(text: &str) -> Vec<usize> {
-    let ends = text.match_indices(' ');
-    let before = ends.filter_map(|(end, _)| text.get(end.checked_sub(8)?..end));
-    before
-        .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
-        .flat_map(str::parse)
-        .collect()
-}
-
-fn read_late(t: &mut Trial) -> Outcome {
-    const PIECES: usize = 200;
-    let s = t.open()?;
-    t.quick_turn(&s)?;
-    t.with_process(|process| process.pause_reading(true))?;
-    let from = t.probe(&s, &json!([["burst", PIECES, 20_000]]))?;
-    t.pass_time(Duration::from_secs(3));
-    t.with_process(|process| process.pause_reading(false))?;
-    let turn = t
-        .end_within(&s, from, t.bounds.longest)
-        .hint("a full pipe is to be waited for, without losing what was to be written")?;
-    let numbers = numbers(&turn.text());
-    let first_wrong = numbers
-        .iter()
-        .zip(1..)
-        .position(|(number, wanted)| *number != wanted);
-    t.demand(
-        numbers.len() == PIECES && first_wrong.is_none(),
-        format!("pieces 1 to {PIECES} in order"),
-        format!(
-            "{} pieces, the first wrong one at place {:?}",
-            numbers.len(),
-            first_wrong.unwrap_or(numbers.len())
-        ),
-    )
-    .hint("a full pipe is to be waited for, without losing what was to be written")
-}
-
-fn stdin_is_read(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let from = t.busy(&s)?;
-    let content = json!({"$probe":1,"do":[["complete"]],"text":"x".repeat(64 << 10)}).to_string();
-    let mut others: Vec<Session> = Vec::new();
-    for _ in 0..16 {
-        let other = t.open()?;
-        t.input(&other, content.clone())?;
-        others.push(other);
-    }
-    t.flushed(t.bounds.secs(5.0))
-        .hint("read stdin on its own, whatever the turns do")?;
-    t.stop(&s)?;
-    t.end_within(&s, from, t.bounds.stop)?;
-    for other in &others {
-        t.end_of(other, from)?;
-    }
-    Ok(())
-}
 
 fn flood_beside_a_conversation(t: &mut Trial) -> Outcome {
     const ECHOES: usize = 20;

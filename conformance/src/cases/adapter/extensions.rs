@@ -1,7 +1,7 @@
 //! A-EXT: the extensions ([ext.2] to [ext.7], [turn.9], [turn.10], [flow.1] to [flow.3] and what
 //! goes with them).
 
-use std::{cell::Cell, collections::BTreeMap, sync::Arc};
+use std::{cell::Cell, sync::Arc};
 
 use super::{back_pressure, turns::TICK};
 use crate::{cases::prelude::*, history::History, model, process::Process};
@@ -17,7 +17,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-EXT-38", wrong_configuration),
     ("A-EXT-41", name_known_categories),
     ("A-EXT-43", files_in_their_folder),
-    ("A-EXT-44", update_lasts),
     ("A-EXT-45", declared::keep_conversation),
     ("A-EXT-46", declared::attach_when_declared),
     ("A-EXT-47", declared::list_resumable_sessions),
@@ -81,45 +80,6 @@ fn id_on_all(t: &mut Trial) -> Outcome {
         );
     }
     Ok(())
-}
-
-fn results(t: &Trial, s: &Session) -> Vec<Seen> {
-    let mut results = t.of(s);
-    results.retain(|seen| seen.kind() == "steer.result");
-    results
-}
-
-/// Exactly one result, whenever it comes, and nothing that a turn would have.
-pub(in crate::cases) fn demand_result(
-    t: &mut Trial,
-    s: &Session,
-    turn: &str,
-    message: &str,
-) -> Outcome<Seen> {
-    let result = |seen: &Seen| seen.is_of(s, "steer.result");
-    t.wait(0, t.bounds.deadline.max(t.bounds.secs(10.0)), result);
-    t.settle()?;
-    let results = results(t, s);
-    t.demand(results.len() == 1, "one `steer.result`", results.len())?;
-    let id = results[0].text("message_id").to_owned();
-    t.demand(
-        id == message,
-        format!("message_id {message:?}"),
-        format!("{id:?}"),
-    )?;
-    let own: Vec<String> = t
-        .of(s)
-        .iter()
-        .filter(|seen| seen.text("turn_id") == turn)
-        .map(|seen| format!("`{}`", seen.kind()))
-        .collect();
-    t.demand(
-        own.is_empty(),
-        "nothing carries the turn_id of a steer",
-        own.join(", "),
-    )
-    .hint("a steer belongs to the running turn; it opens none")?;
-    Ok(results[0].clone())
 }
 
 /// The most by which a paused session may make a process grow, in MiB.
@@ -254,64 +214,6 @@ fn infos_for_updates(t: &mut Trial, s: &Session, rounds: usize) -> Outcome<usize
         .iter()
         .filter(|seen| seen.kind() == "session.info")
         .count())
-}
-
-/// Takes the values in force from a message; others stay.
-fn take_values(values: &mut BTreeMap<&'static str, Value>, info: &Seen) {
-    for name in [
-        "model",
-        "reasoning_effort",
-        "mode",
-        "permission_mode",
-        "allowed_tools",
-        "denied_tools",
-    ] {
-        if let Some(value) = info.get(name).filter(|value| !value.is_null()) {
-            values.insert(name, value.clone());
-        }
-    }
-}
-
-fn update_lasts(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["options"])?;
-    t.quick_turn(&s)?;
-    let within = t.bounds.deadline.max(t.bounds.secs(10.0));
-    let first = t.tell(
-        &s,
-        "session.update",
-        &json!({"model":"model-2","reasoning_effort":"low"}),
-    )?;
-    t.expect_within(first, &s, "session.info", within)?;
-    t.quick_turn(&s)?;
-    t.settle()?;
-    let last = t.tell(&s, "session.update", &json!({}))?;
-    t.expect_within(last, &s, "session.info", within)?;
-    // An agent may change its values itself; then it has reported that.
-    let (mut told, mut now) = (BTreeMap::new(), BTreeMap::new());
-    for info in t
-        .of_kind(&s, "session.info")
-        .iter()
-        .filter(|info| info.index >= first)
-    {
-        take_values(
-            if info.index < last {
-                &mut told
-            } else {
-                &mut now
-            },
-            info,
-        );
-    }
-    for (name, value) in told {
-        let got = now.remove(name).unwrap_or_else(|| value.clone());
-        t.demand(
-            got == value,
-            format!("`{name}` {value} still, after a turn"),
-            got,
-        )
-        .hint("what session.update changes belongs to the session, not to its next turn")?;
-    }
-    Ok(())
 }
 
 /// The category that an error names, if it names one.

@@ -1,12 +1,10 @@
 //! A-SES: sessions ([session.3] to [session.7]).
 
-use super::back_pressure;
 use crate::{cases::prelude::*, process::Usage};
 
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-SES-02", keep_tokens_apart),
-    ("A-SES-04", keep_numbers_in_order),
     ("A-SES-10", one_of_two),
     ("A-SES-11", the_last),
     ("A-SES-13", level_off_after_cycles),
@@ -64,35 +62,6 @@ pub(in crate::cases) fn value_of(t: &mut Trial, session: &Session, key: &str) ->
         Some(answer) => Ok(answer.get("value").cloned().unwrap_or_default()),
         None => t.fail("the probe's answer to `get`", format!("{:?}", turn.text())),
     }
-}
-
-fn keep_numbers_in_order(t: &mut Trial) -> Outcome {
-    let mut running = Vec::new();
-    for _ in 0..4 {
-        let s = t.open()?;
-        let from = t.probe(&s, &json!([["burst", 500, 64]]))?;
-        running.push((s, from));
-    }
-    for (s, from) in running {
-        let turn = t.end_of_burst(&s, from)?;
-        Trial::supported(&turn.messages)?;
-        let numbers = back_pressure::numbers(&turn.text());
-        let wrong = (1..=500)
-            .zip(numbers.iter().copied().chain(std::iter::repeat(0)))
-            .find(|(n, got)| n != got);
-        if let Some((n, got)) = wrong {
-            return t.fail(
-                format!("500 numbers in order in {}", s.id()),
-                format!("{} of them, with {got} in the place of {n}", numbers.len()),
-            );
-        }
-        t.demand(
-            numbers.len() == 500,
-            "500 numbers",
-            format!("{}", numbers.len()),
-        )?;
-    }
-    Ok(())
 }
 
 /// Number of sessions that are opened and closed.

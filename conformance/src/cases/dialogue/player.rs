@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     fmt::Display,
+    os::unix::fs::MetadataExt as _,
 };
 
 use rustix::process::Signal;
@@ -15,8 +16,8 @@ use crate::cases::{
         permission as asking, sessions, turns,
     },
     host::{
-        demand_core, demand_fresh_ids, demand_started, demand_unheard,
-        extensions as host_extensions, full_hub, journal, lifecycle, permission, relay,
+        demand_answers, demand_fresh_ids, demand_started, demand_unheard, full_hub, journal,
+        lifecycle,
     },
     prelude::*,
 };
@@ -835,6 +836,13 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             })
         }),
     ),
+    (
+        "try",
+        Act(|p, step| match p.play(&step.body) {
+            Err(Stop::Fail(_)) => Ok(()),
+            other => other,
+        }),
+    ),
     // Values.
     (
         "value",
@@ -857,8 +865,12 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "sum",
         Find(|p, step| {
-            let more = p.read_value(step, 1).as_u64().unwrap_or_default();
-            Ok(Bound::Data((p.read_count(step) + more).into()))
+            let (one, other) = (p.read_value(step, 0), p.read_value(step, 1));
+            let float = |value: &Value| value.as_f64().unwrap_or_default();
+            Ok(Bound::Data(match (one.as_i64(), other.as_i64()) {
+                (Some(one), Some(other)) => (one + other).into(),
+                _ => (float(&one) + float(&other)).into(),
+            }))
         }),
     ),
     (
@@ -891,6 +903,24 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         }),
     ),
     (
+        "pieces",
+        Find(|p, step| {
+            // Each piece begins with its number in eight digits and a space, however the text is cut.
+            let text = p.find_turn(step)?.text();
+            let words = text.split_inclusive(' ').filter_map(|word| {
+                let digits = word.strip_suffix(' ')?;
+                let digits = digits.get(digits.len().checked_sub(8)?..)?;
+                digits.parse::<usize>().ok()
+            });
+            let numbers: Vec<usize> = words.collect();
+            let in_order = numbers.iter().zip(1..).take_while(|(got, n)| *got == n);
+            let in_order = in_order.count();
+            Ok(Bound::Data(
+                json!({"count":numbers.len(),"in_order":in_order}),
+            ))
+        }),
+    ),
+    (
         "times",
         Find(|p, step| {
             let count = p.read_value(step, 1).as_u64().unwrap_or_default();
@@ -906,11 +936,14 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "read",
         Find(|p, step| {
-            let read = std::fs::read(p.read_string(step, 0)).map_or(
-                Value::Null,
-                |bytes| json!({"bytes":bytes.len(),"sha256":wire::sha256(&bytes)}),
-            );
-            Ok(Bound::Data(read))
+            let read = std::fs::canonicalize(p.read_string(step, 0)).and_then(|path| {
+                // A folder has no content.
+                let bytes = std::fs::read(&path).unwrap_or_default();
+                let (of_file, sha256) = (path.metadata()?, wire::sha256(&bytes));
+                let inode = [of_file.dev(), of_file.ino()];
+                Ok(json!({"path":path,"inode":inode,"bytes":bytes.len(),"sha256":sha256}))
+            });
+            Ok(Bound::Data(read.unwrap_or_default()))
         }),
     ),
     (
@@ -1077,6 +1110,24 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             Ok(Bound::Messages(vec![request.seen]))
         }),
     ),
+    (
+        "bytes",
+        Find(|p, step| {
+            let s = p.find_session(step, 0).ok();
+            let from = p.named_place(step).unwrap_or_default();
+            let until = p.read_number(step, "until").and_then(|at| at.as_u64());
+            let bytes =
+                p.t.bytes_written(s.as_ref(), from, until.unwrap_or(u64::MAX) as usize);
+            Ok(Bound::Data(bytes.into()))
+        }),
+    ),
+    (
+        "reading",
+        Act(|p, step| {
+            let paused = step.read_word(0)? == "off";
+            p.t.with_process(|process| process.pause_reading(paused))
+        }),
+    ),
     // The process.
     ("start", Act(|p, _| p.t.start())),
     ("eof", Act(|p, _| p.t.close_stdin())),
@@ -1192,6 +1243,14 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let s = p.find_session(step, 0)?;
             let from = p.take_input(&s);
             Ok(Bound::Turn(p.t.end_within(&s, from, p.time_limit(step))?))
+        }),
+    ),
+    (
+        "burst_end",
+        Find(|p, step| {
+            let s = p.find_session(step, 0)?;
+            let from = p.take_input(&s);
+            Ok(Bound::Turn(p.t.end_of_burst(&s, from)?))
         }),
     ),
     (
@@ -1427,45 +1486,17 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         }),
     ),
     ("no_strangers", Act(|p, _| p.t.demand_no_strangers())),
-    (
-        "core_only",
-        Act(|p, step| demand_core(p.t, &p.failure_text(step, 0))),
-    ),
-    (
-        "ignores_noise",
-        Act(|p, step| relay::demand_noise_ignored(p.t, &p.find_session(step, 0)?)),
-    ),
     // What only a few cases do.
     (
         "approvals",
         Act(|p, step| {
             let wanted: Vec<bool> =
                 serde_json::from_value(p.read_value(step, 1)).unwrap_or_default();
-            permission::demand_answers(
+            demand_answers(
                 p.t,
                 &p.find_lower(step, 0)?,
                 &p.read_string(step, 0),
                 &wanted,
-            )
-        }),
-    ),
-    (
-        "no_approval",
-        Act(|p, _| permission::demand_no_approval(p.t)),
-    ),
-    (
-        "dies",
-        Act(|p, step| host_extensions::die(p.t, &p.find_session(step, 0)?)),
-    ),
-    (
-        "context",
-        Act(|p, step| {
-            let s = p.find_session(step, 0)?;
-            host_extensions::demand_context(
-                p.t,
-                &s,
-                p.start_place(step, &s),
-                &p.read_string(step, 0),
             )
         }),
     ),
@@ -1499,7 +1530,9 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "latest",
         Find(|p, step| {
-            let value = declared::latest(p.t, &p.find_session(step, 0)?, step.read_word(1)?);
+            let from = p.named_place(step).unwrap_or_default();
+            let (s, name) = (p.find_session(step, 0)?, p.read_type(step, 1)?);
+            let value = declared::latest_since(p.t, from, &s, &name);
             Ok(Bound::Data(value.unwrap_or_default()))
         }),
     ),
@@ -1511,14 +1544,6 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
                 &p.find_session(step, 0)?,
                 step.read_word(1)?,
             )))
-        }),
-    ),
-    (
-        "one_steer_result",
-        Find(|p, step| {
-            let (turn, message) = (p.read_string(step, 0), p.read_string(step, 1));
-            let seen = extensions::demand_result(p.t, &p.find_session(step, 0)?, &turn, &message)?;
-            Ok(Bound::Messages(vec![seen]))
         }),
     ),
     (

@@ -4,47 +4,10 @@ use crate::{cases::prelude::*, process::usage_of};
 
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-FLW-01", both_full),
-    ("H-FLW-03", not_reading),
     ("H-FLW-04", many_outputs),
     ("H-FLW-05", bound_memory),
     ("H-FLW-06", deliver_ticks_in_time),
 ];
-
-fn both_full(t: &mut Trial) -> Outcome {
-    const FLOOD: usize = 8 << 20;
-    let others = t.open_many(8)?;
-    let s = t.open()?;
-    let flood = json!([
-        ["hold_stdin", true],
-        ["say", "held"],
-        ["delay", 500],
-        ["flood", FLOOD, 8192],
-        ["delay", 100],
-        ["hold_stdin", false],
-        ["complete"]
-    ]);
-    let from = t.begin(&s, &flood)?;
-    let text = "t".repeat(128 << 10);
-    let mut begun = Vec::new();
-    for other in &others {
-        begun.push(t.input(other, text.as_str())?);
-    }
-    let turn = t.end_of_burst(&s, from)?;
-    let got = turn.text().len();
-    t.demand(
-        got == FLOOD + 4,
-        format!("{FLOOD} bytes of output"),
-        format!("{}", got.saturating_sub(4)),
-    )?;
-    for (other, from) in others.iter().zip(begun) {
-        t.end_of(other, from)?;
-        let told = t.told(&t.lower(other)?, "user.input");
-        let arrived = told.iter().any(|seen| seen.text("content") == text);
-        t.demand(arrived, "the input arrives afterwards", "it does not")?;
-    }
-    Ok(())
-}
 
 /// A turn of a session that must not be held up.
 fn prompt_turn(t: &mut Trial, s: &Session, hint: &str) -> Outcome {
@@ -63,61 +26,6 @@ fn open_paused(t: &mut Trial) -> Outcome<Session> {
     // What is in the pipe already may still come.
     t.settle()?;
     Ok(s)
-}
-
-fn not_reading(t: &mut Trial) -> Outcome {
-    let elsewhere = match t
-        .subject
-        .lacks(&[Need::SecondAdapter, Need::Extension("options")])
-    {
-        None => Some(t.open_offering(&["options"], &json!({"agent_id":"second"}))?),
-        Some(_) => None,
-    };
-    let [holder, stopped, closed] = t.open_each()?;
-    let mut others = Vec::new();
-    for _ in 0..8 {
-        others.push(t.open()?);
-    }
-    for s in others.iter().chain([&closed]).chain(&elsewhere) {
-        t.introduce(s)?;
-    }
-    let from_stopped = t.begin_busy(&stopped)?;
-    let (lower_stopped, lower_closed) = (t.lower(&stopped)?, t.lower(&closed)?);
-    let held = json!([
-        ["hold_stdin", true],
-        ["say", "held"],
-        ["delay", 1_500],
-        ["hold_stdin", false],
-        ["complete"]
-    ]);
-    let from_holder = t.begin(&holder, &held)?;
-    let text = "t".repeat(128 << 10);
-    let mut begun = Vec::new();
-    for other in &others {
-        begun.push((other.clone(), t.input(other, text.as_str())?));
-    }
-    let stop = t.stop(&stopped)?;
-    let close = t.close(&closed)?;
-    let fresh = t.open()?;
-    begun.push((fresh.clone(), t.input(&fresh, "a new session")?));
-    t.flushed(t.bounds.secs(2.0))
-        .hint("the host does not read its hub while an adapter does not read")?;
-    if let Some(elsewhere) = &elsewhere {
-        prompt_turn(
-            t,
-            elsewhere,
-            "an adapter that does not read holds up another adapter",
-        )?;
-    }
-    let within = t.bounds.deadline.max(t.bounds.secs(5.0));
-    t.expect_told_within(stop, &lower_stopped, "stop", within)?;
-    t.expect_told_within(close, &lower_closed, "session.close", within)?;
-    t.end_of(&stopped, from_stopped)?;
-    t.end_of(&holder, from_holder)?;
-    for (s, from) in begun {
-        t.end_of(&s, from)?;
-    }
-    Ok(())
 }
 
 fn many_outputs(t: &mut Trial) -> Outcome {

@@ -75,13 +75,6 @@ pub(in crate::cases) fn demand_any_offer(t: &Trial, lower: &Lower, extensions: &
     }
 }
 
-/// Returns the host's messages to the stub in a session, after a place in the history's time.
-pub(in crate::cases) fn delivered_since(t: &Trial, lower: &Lower, since: &Seen) -> Vec<Below> {
-    let mut delivered = t.below_of(lower);
-    delivered.retain(|below| below.by == Side::Host && below.seen.at > since.at);
-    delivered
-}
-
 /// Waits until the stub has written a message of a type in a session.
 pub(in crate::cases) fn expect_written(
     t: &Trial,

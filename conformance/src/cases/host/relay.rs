@@ -2,174 +2,25 @@
 
 use std::{
     fs,
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
 use rustix::process::Signal;
 
-use super::{demand_unheard, full_hub};
+use super::full_hub;
 use crate::{cases::prelude::*, history::Record};
 
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-RLY-13", report_refusals),
-    ("H-RLY-14", refused_in_the_core),
-    ("H-RLY-23", share_pipe_fairly),
     ("H-RLY-24", much_held),
     ("H-RLY-28", withhold_environment),
     ("H-RLY-29", offer_private_folders),
-    ("H-RLY-30", copy_files),
     ("H-RLY-19", end_of_stdin),
     ("H-RLY-20", end_by_sigterm),
     ("H-RLY-21", broken_stdout),
     ("H-RLY-22", adapter_stays),
 ];
-
-fn error_of(
-    t: &Trial,
-    s: &Session,
-    from: usize,
-    category: &str,
-    within: std::time::Duration,
-) -> Outcome<Seen> {
-    let wanted = |seen: &Seen| seen.is_of(s, "error") && seen.text("category") == category;
-    match t.wait(from, within, wanted) {
-        None => t.late(
-            format!("`error` with `{category}` within {within:.1?}"),
-            t.what_came(from, s),
-        ),
-        Some(seen) if seen.get("fatal") == Some(&Value::Bool(true)) => {
-            t.fail("`fatal: false`", "`fatal: true`")
-        }
-        Some(seen) if seen.text("message").is_empty() => t.fail("an error with a text", "no text"),
-        Some(seen) => Ok(seen),
-    }
-}
-
-/// A file that is not there, a message without its content, and a line that is too long, each
-/// naming the session.
-fn refusals(t: &Trial) -> [(&'static str, Value); 3] {
-    let bad = "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"content\":7}\n";
-    let long = t.subject.limits.max_line + (1 << 20);
-    [
-        (
-            "file_refused",
-            json!([
-                ["file_at", "{tmpdir}/not-there", "x.txt", "text/plain"],
-                ["complete"]
-            ]),
-        ),
-        ("protocol", json!([["raw", bad], ["complete"]])),
-        (
-            "oversize",
-            json!([["endless", long], ["raw", "\"}\n"], ["complete"]]),
-        ),
-    ]
-}
-
-fn report_refusals(t: &mut Trial) -> Outcome {
-    let s = full_hub::open_agreeing(t, &["turns"])?;
-    for (category, actions) in refusals(t) {
-        let from = t.instruct(&s, &actions)?;
-        t.end_within(&s, from, t.bounds.secs(20.0))?;
-        let told = error_of(t, &s, from, category, t.bounds.deadline);
-        // A host whose limit is higher delivers the line.
-        let delivered = |seen: &Seen| {
-            seen.session() == s.id() && seen.text("content").len() > t.subject.limits.max_line
-        };
-        if category == "oversize"
-            && told.is_err()
-            && t.wait(from, t.bounds.quiet, delivered).is_some()
-        {
-            t.note("its limit is higher than what it declares");
-            continue;
-        }
-        match category {
-            "file_refused" => told.under("file.4")?,
-            _ => told?,
-        };
-    }
-    t.settle()
-}
-
-/// Lines that must leave no trace.
-fn noises(token: &str) -> Value {
-    let unknown = json!({"type":"output","session_id":"never-opened","content":token});
-    json!([
-        ["raw", format!("{token}\n[\"{token}\"]\n\"{token}\"\n{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"{token}\n")],
-        ["raw64", "/////wo="],
-        ["emit", unknown],
-        ["emit", {"type":"of.no one","content":token}],
-        ["emit", {"type":"turn.complete","session_id":"never-opened"}],
-        ["say", "mine"],
-        ["complete"]
-    ])
-}
-
-/// Has the adapter write lines that must leave no trace, and demands that none does.
-pub(in crate::cases) fn demand_noise_ignored(t: &mut Trial, s: &Session) -> Outcome {
-    let known = t.history.len();
-    let token = t.token();
-    let turn = t.act(s, &noises(&token))?;
-    t.demand_text(&turn, "mine")?;
-    t.settle()?;
-    demand_unheard(t, &token)?;
-    t.demand_no_strangers()?;
-    demand_no_report(t, s, known)
-}
-
-/// Demands that nothing was reported since a place. Messages of a relay about its work or its use
-/// are not reports.
-fn demand_no_report(t: &Trial, s: &Session, from: usize) -> Outcome {
-    let report = t.since(from, s).into_iter().find(|seen| {
-        let beside = seen.kind() == "output" && !matches!(seen.text("channel"), "" | "stdout");
-        beside || matches!(seen.kind(), "error" | "log")
-    });
-    match report {
-        None => Ok(()),
-        Some(seen) => {
-            let text = format!("{}{}", seen.text("content"), seen.text("message"));
-            t.fail(
-                "nothing of it on the wire",
-                format!("`{}`: {text:?}", seen.kind()),
-            )
-        }
-    }
-}
-
-fn system(s: &Session) -> impl Fn(&Seen) -> bool {
-    let id = s.id().to_owned();
-    move |seen| {
-        seen.session() == id
-            && seen.is_with("output", "channel", "system")
-            && !seen.text("content").is_empty()
-    }
-}
-
-fn refused_in_the_core(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    for (category, actions) in refusals(t) {
-        let from = t.instruct(&s, &actions)?;
-        t.end_within(&s, from, t.bounds.secs(20.0))?;
-        let limit = t.subject.limits.max_line;
-        let told = system(&s);
-        let delivered = |seen: &Seen| {
-            category == "oversize" && seen.session() == s.id() && seen.text("content").len() > limit
-        };
-        if t.wait(from, t.bounds.deadline, |seen| {
-            told(seen) || delivered(seen)
-        })
-        .is_none()
-        {
-            return t.late(
-                format!("`output` on `system`: {category}"),
-                t.what_came(from, &s),
-            );
-        }
-    }
-    t.settle()
-}
 
 /// Opens a session, names it to the stub, and pauses it.
 fn paused(t: &mut Trial) -> Outcome<Session> {
@@ -179,69 +30,6 @@ fn paused(t: &mut Trial) -> Outcome<Session> {
     // The answer of another session shows that the pause was read.
     t.settle()?;
     Ok(s)
-}
-
-fn share_pipe_fairly(t: &mut Trial) -> Outcome {
-    const EACH: usize = 4 << 20;
-    let (long, short, third) = (t.open_known()?, t.open_known()?, t.open_known()?);
-    // This waits for what the stub has logged of the turns before.
-    let lowers = [t.lower(&long)?, t.lower(&short)?];
-    let lower_third = t.lower(&third)?;
-    t.with_process(|process| process.pause_reading(true))?;
-    let begun = [
-        t.instruct(&long, &json!([["flood", EACH, 32 << 10], ["complete"]]))?,
-        t.instruct(&short, &json!([["flood", EACH, 512], ["complete"]]))?,
-    ];
-    for lower in lowers {
-        // A host may read no more than it can hold; then less waits, and this takes its time.
-        t.wait_written(begun[0], &lower, "turn.complete", t.bounds.secs(2.0));
-    }
-    let token = t.token();
-    let from = t.instruct(&third, &say_and_complete(&token))?;
-    t.wait_written(from, &lower_third, "turn.complete", t.bounds.secs(2.0));
-    t.pass_time(t.quiet().max(t.bounds.turn * 10));
-    let resumed = t.history.len();
-    t.with_process(|process| process.pause_reading(false))?;
-    for (s, from) in [(&third, from), (&long, begun[0]), (&short, begun[1])] {
-        t.end_within(s, from, t.bounds.secs(20.0))?;
-    }
-    let (mut all, mut of_long, mut of_short) = (0, 0, 0);
-    let (mut before_token, mut when_long_ended) = (None, None);
-    t.history.scan(resumed, |_, record| {
-        let (Link::Upper, Event::Adapter { bytes, .. }, Some(message)) =
-            (record.link, &record.event, record.adapter_message())
-        else {
-            return None::<()>;
-        };
-        let id = wire::session(message);
-        if id == third.id() {
-            before_token.get_or_insert(all);
-        }
-        all += bytes.len();
-        if id == long.id() {
-            of_long += bytes.len();
-            if wire::kind(message) == "turn.complete" {
-                when_long_ended.get_or_insert(of_short);
-            }
-        }
-        if id == short.id() {
-            of_short += bytes.len();
-        }
-        None::<()>
-    });
-    let before = before_token.unwrap_or(all);
-    t.demand(
-        before <= 2 << 20,
-        "the word of the third session within the first 2 MiB",
-        format!("after {before} bytes"),
-    )?;
-    // Lines of 512 bytes take some 100 more on the wire, so the short ones have more to send.
-    let share = when_long_ended.unwrap_or_default();
-    t.demand(
-        share >= EACH / 3,
-        "the session of short lines has had a third of its bytes when that of long ones is done",
-        format!("{share} bytes"),
-    )
 }
 
 /// The byte at a place of a flood: each piece begins with its number in eight digits.
@@ -425,74 +213,6 @@ fn offer_private_folders(t: &mut Trial) -> Outcome {
                 "it is there",
             );
         }
-    }
-    Ok(())
-}
-
-fn copy_files(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let turn = t.act(
-        &s,
-        &json!([["file", "x.bin", "application/x-test", 5000], ["complete"]]),
-    )?;
-    let Some(file) = turn
-        .messages
-        .iter()
-        .find(|seen| seen.kind() == "file.output")
-    else {
-        return t.fail("a `file.output`", t.what_came(turn.end.index, &s));
-    };
-    let announced = PathBuf::from(file.text("file_path"));
-    let written = t
-        .logged("file")
-        .into_iter()
-        .map(|(_, file)| file)
-        .next()
-        .unwrap_or_default();
-    let original = PathBuf::from(written["path"].as_str().unwrap_or_default());
-    let inode = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
-    let copy = inode(&announced);
-    t.demand(
-        copy.is_some(),
-        "a path that the hub can open",
-        format!("{announced:?}"),
-    )?;
-    t.demand(copy != inode(&original), "a copy", "the adapter's own file")?;
-    let before = fs::read(&announced)?;
-    t.act(&s, &json!([["write_file", original, 7], ["complete"]]))?;
-    let after = fs::read(&announced).unwrap_or_default();
-    t.demand(
-        before.len() == 5000 && before == after,
-        "a content that stays",
-        format!("{} bytes, then {}", before.len(), after.len()),
-    )?;
-
-    if !t.subject.abilities.contains(&Ability::FilesIn) {
-        return Ok(());
-    }
-    let mine = t.path("mine.txt");
-    fs::write(&mine, "mine\n")?;
-    t.announce(&s, "mine.txt", "text/plain", &mine)?;
-    t.introduce(&s)?;
-    let lower = t.lower(&s)?;
-    let told = full_hub::demand_delivered(t, &lower, "file.input", 1)?.remove(0);
-    let given = PathBuf::from(told.text("file_path"));
-    let content = fs::read(&given).unwrap_or_default();
-    t.demand(
-        content == b"mine\n",
-        "the content of the hub's file",
-        format!("{} bytes", content.len()),
-    )?;
-    if let Some(exchange) = exchange_dir(t, &lower) {
-        let inside = match (given.canonicalize(), exchange.canonicalize()) {
-            (Ok(given), Ok(exchange)) => given.starts_with(exchange),
-            _ => false,
-        };
-        t.demand(
-            inside,
-            format!("a file in {exchange:?}"),
-            Value::from(told.text("file_path")),
-        )?;
     }
     Ok(())
 }

@@ -87,15 +87,6 @@ impl Trial {
         Ok(session)
     }
 
-    /// Opens so many sessions that the adapter knows.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::act`].
-    pub(crate) fn open_many(&mut self, count: usize) -> Outcome<Vec<Session>> {
-        (0..count).map(|_| self.open_known()).collect()
-    }
-
     /// Has the stub carry out actions, and demands the text of their turn's answer.
     ///
     /// # Errors

@@ -7,9 +7,19 @@ use crate::cases::prelude::*;
 const MOST_SESSIONS: u64 = 64;
 
 /// Returns the last value of a member in `session.ready` and `session.info`.
-pub(in crate::cases) fn latest(t: &Trial, s: &Session, member: &str) -> Option<Value> {
+fn latest(t: &Trial, s: &Session, member: &str) -> Option<Value> {
+    latest_since(t, 0, s, member)
+}
+
+/// Returns the last value of a member in `session.ready` and `session.info`, from a place on.
+pub(in crate::cases) fn latest_since(
+    t: &Trial,
+    from: usize,
+    s: &Session,
+    member: &str,
+) -> Option<Value> {
     let told = t
-        .of(s)
+        .since(from, s)
         .into_iter()
         .filter(|seen| matches!(seen.kind(), "session.ready" | "session.info"));
     told.filter_map(|seen| seen.get(member).filter(|value| !value.is_null()).cloned())
