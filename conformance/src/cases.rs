@@ -33,8 +33,7 @@ mod prelude {
         needs::Need,
         run::EXTENSIONS,
         trial::{
-            Ask, Hub, Lower, Request, Seen, Session, Trial, TurnSeen, answer_of,
-            say_and_complete,
+            Ask, Hub, Lower, Request, Seen, Session, Trial, TurnSeen, answer_of, say_and_complete,
         },
         verdict::{FailureContext, Outcome, Stop, Tier},
         wire,
@@ -47,7 +46,6 @@ type CaseRun = (&'static str, Run);
 /// The functions of the adapter cases, by family.
 static ADAPTER: &[&[CaseRun]] = &[
     adapter::framing::RUNS,
-    adapter::sessions::RUNS,
     adapter::turns::RUNS,
     adapter::files::RUNS,
     adapter::permission::RUNS,
@@ -61,9 +59,7 @@ static ADAPTER: &[&[CaseRun]] = &[
 static HOST: &[&[CaseRun]] = &[
     host::delivery::RUNS,
     host::lifecycle::RUNS,
-    host::back_pressure::RUNS,
     host::properties::RUNS,
-    host::extensions::RUNS,
     host::relay::RUNS,
     host::journal::RUNS,
 ];

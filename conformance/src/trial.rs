@@ -35,7 +35,7 @@ mod talk;
 mod turn;
 
 pub(crate) use self::{
-    host::{Below, Lower, say_and_complete},
+    host::{Lower, say_and_complete},
     hub::{Hub, JOURNAL},
     permission::{Ask, Request},
     seen::{Seen, answer_of},

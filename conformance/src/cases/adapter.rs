@@ -7,5 +7,4 @@ pub(super) mod framing;
 pub(super) mod lifecycle;
 pub(super) mod permission;
 pub(super) mod properties;
-pub(super) mod sessions;
 pub(super) mod turns;

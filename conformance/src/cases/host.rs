@@ -2,9 +2,7 @@
 
 use crate::cases::prelude::*;
 
-pub(super) mod back_pressure;
 pub(super) mod delivery;
-pub(super) mod extensions;
 pub(super) mod full_hub;
 pub(super) mod journal;
 pub(super) mod lifecycle;

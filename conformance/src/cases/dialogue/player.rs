@@ -13,7 +13,7 @@ use super::{Operand, Step, read_steps};
 use crate::cases::{
     adapter::{
         extensions::{self, declared},
-        permission as asking, sessions, turns,
+        permission as asking, turns,
     },
     host::{
         demand_answers, demand_fresh_ids, demand_started, demand_unheard, full_hub, journal,
@@ -1564,7 +1564,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "got",
         Find(|p, step| {
-            Ok(Bound::Data(sessions::value_of(
+            Ok(Bound::Data(turns::value_of(
                 p.t,
                 &p.find_session(step, 0)?,
                 &p.read_string(step, 0),
