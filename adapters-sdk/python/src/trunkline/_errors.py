@@ -40,12 +40,12 @@ class TrunklineError(Exception):
 
 
 class Refused(TrunklineError):
-    """A request was refused: `status` is the status of HTTP, also over a pipe; `category` is of the protocol, or None."""
+    """A refused request: `status` is the status of HTTP, also over a pipe, or 0; `category` is of the protocol, or None."""
 
     status = 0
 
     def __init__(self, status: int, detail: str, category: str | None = None, retry_after: float | None = None) -> None:
-        super().__init__(f"refused with {status}: {detail}")
+        super().__init__(f"refused with {status}: {detail}" if status else detail)
         self.status, self.detail, self.category, self.retry_after = status, detail, category, retry_after
 
 
