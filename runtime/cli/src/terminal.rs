@@ -324,6 +324,11 @@ pub(crate) fn columns_variable() -> Option<u16> {
     (columns > 0).then_some(columns)
 }
 
+/// Returns a number with its noun, in singular or plural.
+pub(crate) fn count_text(number: u64, [one, many]: [&str; 2]) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// Returns the columns of a text.
 pub(crate) fn text_width(text: &str) -> usize {
     Span::raw(text).width()

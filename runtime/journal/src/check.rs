@@ -51,7 +51,7 @@ pub enum Damage {
         /// The older epoch.
         to: u64,
     },
-    /// The facts of the session are damaged.
+    /// Facts of the session are damaged. Later facts replace them, if there are any.
     Facts,
     /// The last blocks of the log are missing. Their sessions are not known.
     #[non_exhaustive]
@@ -141,7 +141,7 @@ impl fmt::Display for Damage {
                 f,
                 "the epoch falls from {from} to {to} at entry {at}: a writer that had lost the session continued it"
             ),
-            Self::Facts => f.write_str("its facts are damaged"),
+            Self::Facts => f.write_str("a summary of the state (agent, title, options) is damaged"),
             Self::MissingEnd { from, to } => {
                 write_range(f, BLOCKS, from, to)?;
                 write!(f, ", at the end of the log, {} missing", are(from, to))

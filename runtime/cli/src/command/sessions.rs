@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
-use trunkline_journal::{Journal, Options, ReadBatch, Reader};
+use trunkline_journal::{Damage, Journal, Options, ReadBatch, Reader};
 use trunkline_protocol::{SessionId, SessionsList};
 use trunkline_sessions::{Archive, EntryPrinter, ExportFormat};
 
@@ -25,6 +25,7 @@ use crate::{
     screen::{OutputDetail, SessionScreen},
     session_backend::AttachMode,
     target::AgentTarget,
+    terminal::count_text,
 };
 
 mod edit;
@@ -359,7 +360,13 @@ impl JournalReader {
         });
         let found = report.damaged.iter().map(|found| {
             let id = found.session.and_then(|key| archive.name(key));
-            (id, found.damage.to_string())
+            // The id is read from the last facts.
+            let note = match (&id, found.damage) {
+                (Some(_), Damage::Facts) => "; a later one is whole, so nothing is lost",
+                (None, Damage::Facts) => "; its session is not listed, and cannot continue",
+                _ => "",
+            };
+            (id, format!("{}{note}", found.damage))
         });
         let damaged: Vec<_> = unreachable.into_iter().chain(found).collect();
         let is_whole = damaged.is_empty();
@@ -381,8 +388,10 @@ impl JournalReader {
         let mut out = anstream::stdout().lock();
         writeln!(
             out,
-            "{} sessions, {} entries, {} bytes",
-            report.sessions, report.entries, report.bytes
+            "{}, {}, {} bytes",
+            count_text(report.sessions, ["session", "sessions"]),
+            count_text(report.entries, ["entry", "entries"]),
+            report.bytes
         )?;
         for (id, damage) in &damaged {
             match id {
@@ -390,12 +399,18 @@ impl JournalReader {
                 None => writeln!(out, "the log: {damage}")?,
             }
         }
-        let verdict = if is_whole {
-            "the journal is whole"
+        if is_whole {
+            writeln!(out, "the journal is whole")?;
         } else {
-            "the journal is DAMAGED; what is not named can be read"
-        };
-        writeln!(out, "{verdict}")?;
+            let folder = self.folder.to_string_lossy();
+            writeln!(
+                out,
+                "the journal is DAMAGED; what is not named can be read\n\
+                 next: stop its host and restore the folder from a backup; without one, \
+                 `trunkline sessions --journal {} export ID` writes what is left of a session",
+                shell_words::quote(&folder)
+            )?;
+        }
         Ok(code)
     }
 

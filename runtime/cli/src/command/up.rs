@@ -23,7 +23,9 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep},
 };
-use trunkline_gateway::{DaemonOperator, DailyUsage, Gateway, HostName, Listener, Options};
+use trunkline_gateway::{
+    DaemonOperator, DailyUsage, Gateway, HostName, Listener, Options, TokenFile,
+};
 use trunkline_host::{
     Host,
     config::{SessionMay, SessionOption, Source},
@@ -128,6 +130,9 @@ impl UpArgs {
         let (further, listen) = self.listen.open().await?.unzip();
         let folder = self.state.folder()?;
         folder.create_folder()?;
+        // A daemon that knows no token would refuse every client.
+        let tokens = TokenFile::in_folder(&folder.0).read();
+        tokens.context("failed to start the daemon")?;
         // Each connection needs a file descriptor.
         if let Err(error) = raise_open_files() {
             tracing::warn!("failed to raise the limit of open files: {error}");

@@ -633,6 +633,28 @@ fn copy_journal(home: &Home, from: &Path) -> PathBuf {
 }
 
 #[test]
+fn a_check_of_a_damaged_summary_reports_what_is_lost_and_the_next_step() {
+    let home = Home::new();
+    home.run(["run", "--journal", "journal", "Remember juniper"])
+        .must_end_with(0);
+    let log = home.path().join("journal/00000001.log");
+    let mut bytes = std::fs::read(&log).unwrap();
+    let at = bytes.windows(5).position(|window| window == b"echo\"");
+    bytes[at.unwrap()] = b'X';
+    std::fs::write(&log, &bytes).unwrap();
+    let checked = home.run(["sessions", "--journal", "journal", "check"]);
+    let text = &checked.must_end_with(1).stdout;
+    assert!(text.starts_with("1 session, 5 entries, "), "{text}");
+    for part in [
+        ": a summary of the state (agent, title, options) is damaged; a later one is whole",
+        "\nnext: stop its host and restore the folder from a backup",
+        "`trunkline sessions --journal journal export ID`",
+    ] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+}
+
+#[test]
 fn a_check_names_sessions_that_two_writers_continued() {
     let home = Home::new();
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -646,7 +668,9 @@ fn a_check_names_sessions_that_two_writers_continued() {
              session s-1: entries 4 to 5 are stored more than once, {reason}\n\
              session s-1: entry 6 is stored more than once, {reason}\n\
              session s-1: entries 8 to 9 are lost\n\
-             the journal is DAMAGED; what is not named can be read\n"
+             the journal is DAMAGED; what is not named can be read\n\
+             next: stop its host and restore the folder from a backup; without one, \
+             `trunkline sessions --journal journal export ID` writes what is left of a session\n"
         )
     );
     let history = home.run([

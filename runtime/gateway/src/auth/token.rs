@@ -328,7 +328,11 @@ pub enum TokenError {
         error: io::Error,
     },
     /// The file has an unknown format.
-    #[error("{} is no file of tokens: {why}", path.display())]
+    #[error(
+        "{} is not a valid file of tokens: {why}; restore it from a backup, or move it away and create \
+         new tokens by `trunkline token new`",
+        path.display()
+    )]
     Damaged {
         /// The file.
         path: PathBuf,

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     command::table::ListTable,
-    terminal::{cut, one_line, shown, text_width, wrapped},
+    terminal::{count_text, cut, one_line, shown, text_width, wrapped},
 };
 
 /// Width from which wide columns are shown, in columns.
@@ -280,8 +280,8 @@ fn draw_header(state: &TopState, screen: &mut ScreenPart<'_>) {
     let right = if state.is_connected {
         format!(
             "{} · {} · {turns} running ",
-            count_text(agents, "agent"),
-            count_text(sessions, "session")
+            count_text(agents, ["agent", "agents"]),
+            count_text(sessions, ["session", "sessions"])
         )
     } else {
         "NO HOST ".to_owned()
@@ -290,10 +290,6 @@ fn draw_header(state: &TopState, screen: &mut ScreenPart<'_>) {
     let room = screen.area.width.saturating_sub(text_columns(&right) + 1);
     screen.put(0, 0, &cut(&left, room.into()), TITLE);
     screen.put_right(0, &right, TITLE);
-}
-
-fn count_text(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Returns the lines below the figures of an agent, with one of three levels of detail: the verdict

@@ -631,6 +631,22 @@ fn a_token_is_written_to_a_file_of_its_own() {
     daemon.down();
 }
 
+#[test]
+fn a_damaged_file_of_tokens_stops_the_daemon_with_the_next_step() {
+    let home = Home::new();
+    std::fs::create_dir(home.path().join("state")).unwrap();
+    std::fs::write(home.path().join("state/tokens.json"), "garbage").unwrap();
+    for command in [
+        &["token", "list", "--state", "state"][..],
+        &["up", "--state", "state", "--http", "127.0.0.1:0"],
+    ] {
+        home.run(command)
+            .must_end_with(1)
+            .must_say("state/tokens.json is not a valid file of tokens")
+            .must_say("`trunkline token new`");
+    }
+}
+
 /// Asks for permission to write the file that an input names, and answers with the allowed path.
 const WRITER: &str = r#"
 import sys
