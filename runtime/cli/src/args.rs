@@ -40,7 +40,8 @@ Examples:
 
 The configuration is the first of --config FILE, $TRUNKLINE_CONFIG, \
 ./trunkline.json, and trunkline/trunkline.json in the user's configuration \
-folder. Without one there is one agent, the built-in echo.
+folder. Without one, `up` offers the installed agents, and every other command \
+the built-in echo.
 ";
 
 /// Width of a command's name in the help, with its indentation.

@@ -70,8 +70,18 @@ fn main() -> ExitCode {
 /// colour codes could hide the secret from the redaction.
 fn refuse(mut error: clap::Error) -> ExitCode {
     let next = next_step(&error);
-    if next.is_some() {
-        error.remove(ContextKind::SuggestedSubcommand);
+    error.remove(ContextKind::SuggestedSubcommand);
+    let invalid = error.get(ContextKind::InvalidArg).map(ToString::to_string);
+    let suggested = error
+        .get(ContextKind::SuggestedArg)
+        .map(ToString::to_string);
+    if let (Some(invalid), Some(suggested)) = (invalid, suggested) {
+        let name = invalid.trim_start_matches('-');
+        if config::nearest(name, &[suggested.trim_start_matches('-')]).is_none() {
+            error.remove(ContextKind::SuggestedArg);
+            // It would name the suggested option.
+            error.remove(ContextKind::Usage);
+        }
     }
     let text = error.render();
     let plain = text.to_string();
@@ -81,6 +91,8 @@ fn refuse(mut error: clap::Error) -> ExitCode {
     } else {
         clean
     };
+    // An error without a suggestion leaves its line empty.
+    let shown = shown.replace("\n\n\n", "\n\n");
     let mut stderr = anstream::stderr();
     // A failed write to stderr cannot be reported.
     let _ = write!(stderr, "{}", wrapped(&shown, columns(), 0));

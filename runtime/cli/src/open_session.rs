@@ -263,13 +263,16 @@ impl JournalAccess {
             Some(line) => Some(target::parse_adapter_line(line)?.id),
             None => self.target.named_agent(),
         };
+        let of_agent = agent.as_ref().map(|agent| format!(" of the agent {agent}"));
         let newest = listing::list_newest(&self.folder, agent).await?;
         let mut open = newest
             .into_iter()
             .filter(|session| session.state != Some(SessionState::Closed));
         self.is_found_by_folder = true;
         open.find(works_here).map(|session| session.session_id).ok_or_else(|| {
-            CliError::usage(anyhow!("no stored session works in {}", here.display())).next(
+            let of_agent = of_agent.unwrap_or_default();
+            let missing = anyhow!("no stored session{of_agent} works in {}", here.display());
+            CliError::usage(missing).next(
                 "omit --continue to begin one; `trunkline sessions` lists the sessions, and --session ID continues any",
             )
         })

@@ -94,9 +94,6 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     listen: ListenArgs,
 
-    #[command(flatten)]
-    cluster: ClusterArgs,
-
     /// Further origin whose pages may send requests, such as http://localhost:5173; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<String>,
@@ -110,6 +107,10 @@ pub(crate) struct UpArgs {
     /// Prints the address as JSON: {"http", "socket", "pid"}, and "listen" with --listen
     #[arg(long)]
     json: bool,
+
+    // Its heading covers all options behind it.
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 impl UpArgs {

@@ -185,6 +185,17 @@ fn capabilities_are_listed_before_a_session_and_kept() {
 }
 
 #[test]
+fn options_of_the_daemon_are_not_under_the_heading_of_a_cluster() {
+    let help = Home::new().run(["up", "--help"]);
+    let help = &help.must_end_with(0).stdout;
+    let (before, cluster) = help.split_once("\nCluster:\n").unwrap();
+    for option in ["--allow-origin", "--supervised", "--json"] {
+        assert!(before.contains(&format!("      {option}")), "{help}");
+    }
+    assert!(cluster.contains("--lease-ttl"), "{help}");
+}
+
+#[test]
 fn the_schema_is_json() {
     for direction in ["host-to-adapter", "adapter-to-host"] {
         let ran = Home::new().run(["dev", "schema", direction]);

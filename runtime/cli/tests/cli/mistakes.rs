@@ -157,6 +157,8 @@ const RUN: &[&str] = &[
     "TMPDIR=/nowhere run hi",
     "run hi > /dev/full",
     "run --json hi > /dev/full",
+    "nope",
+    "config add foo --profile x",
     "chat --resume",
     "chat --agent nobody",
     "chat --adapter ./nothing",

@@ -495,6 +495,9 @@ fn a_run_is_continued_by_its_folder_by_its_id_and_by_a_prefix() {
     there(&["run", "--continue", "x"])
         .must_end_with(2)
         .must_say("no stored session works in");
+    there(&["run", "--continue", "--agent", "echo", "x"])
+        .must_end_with(2)
+        .must_say("no stored session of the agent echo works in");
     let cwd = [
         "run",
         "--continue",

@@ -233,7 +233,7 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         .iter()
         .map(|key| (strsim::damerau_levenshtein(&lower, key), *key))
         .filter(|(distance, key)| {
-            *distance <= 1 + key.len().min(lower.len()) / 4 || within_word(key)
+            *distance <= 1 + key.len().min(lower.len()).saturating_sub(1) / 4 || within_word(key)
         })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, key)| key)
