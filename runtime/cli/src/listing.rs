@@ -8,7 +8,7 @@ use tokio::{
     task::{JoinSet, block_in_place},
     time::{Duration, timeout},
 };
-use trunkline_client::{Client, ClientError, SessionPage};
+use trunkline_client::{Client, SessionPage};
 use trunkline_host::protocol::{
     AgentEntry, ListedSession, RequestId, SessionEntry, SessionId, SessionsList,
 };
@@ -231,7 +231,7 @@ impl SessionSource {
         };
         match timeout(PAGE_TIMEOUT, client.sessions(filter.clone())).await {
             Ok(Ok(page)) => Ok(page),
-            Ok(Err(error @ ClientError::RequestFailed(_))) => Err(failed(refusal_text(error))),
+            Ok(Err(error)) if error.is_permanent() => Err(failed(refusal_text(error))),
             Ok(Err(error)) => Err(failed(refusal_text(error)).next("try again")),
             Err(_) => {
                 let limit = PAGE_TIMEOUT.as_secs();

@@ -106,7 +106,7 @@ pub use crate::limits::{
     support as limit_support,
 };
 pub use crate::pipe::{PipeEnd, read_held};
-pub use crate::system::ancestry::is_below_host;
+pub use crate::system::ancestry::{is_below_host, is_started_by_agent};
 
 pub use crate::query::{QueryOutput, query};
 pub use crate::record::{FolderRecord, Swept, sweep};

@@ -14,13 +14,19 @@ use std::{
 };
 
 use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy, sink},
     net::{UnixListener, UnixStream},
-    sync::watch,
+    sync::{Semaphore, watch},
     task::JoinSet,
-    time::{Duration, sleep},
+    time::{Duration, sleep, timeout},
 };
 use trunkline_host::{Host, process::is_below_host};
 use trunkline_pipe::SocketPath;
+use trunkline_protocol::{
+    AdapterBody, AdapterMessage, AttachRefusal, Head, HostBody, HostMessage, RelayMessage,
+    SessionId, SessionsListResult,
+};
+use trunkline_sessions::ends;
 
 use crate::{RelayOptions, serve::serve_hub};
 
@@ -29,6 +35,16 @@ const HUBS: usize = 256;
 
 /// Delay after a connection could not be accepted: the process may be out of descriptors.
 const AGAIN: Duration = Duration::from_millis(100);
+
+/// Limit for the connections that get the reason of their refusal at a time. Further ones are closed
+/// without it.
+static REFUSALS: Semaphore = Semaphore::const_new(64);
+
+/// Time that a refused connection has to read the reason.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Limit for what is read of it, in bytes.
+const MAX_REFUSED_BYTES: u64 = 1024 * 1024;
 
 /// All sockets of a relay. Dropping them ends what they serve at once.
 #[derive(Debug)]
@@ -132,6 +148,13 @@ impl PrivateSocket {
                     Ok(()) => return stream,
                     Err(why) => {
                         tracing::warn!(socket = %self.path.display(), "a connection is refused: {why}");
+                        if let Ok(place) = REFUSALS.try_acquire() {
+                            tokio::spawn(async move {
+                                // A client that does not read it leaves without it.
+                                let _ = timeout(REFUSAL_TIMEOUT, send_refusal(stream, &why)).await;
+                                drop(place);
+                            });
+                        }
                     }
                 },
                 Err(error) => {
@@ -181,6 +204,42 @@ async fn serve(
         ));
     }
     while hubs.join_next().await.is_some() {}
+}
+
+/// Answers the first request of a refused connection with the reason: HTTP, or a line of the protocol.
+async fn send_refusal(stream: UnixStream, why: &str) -> io::Result<()> {
+    let why = format!("the daemon refuses this connection: {why}");
+    let mut input = BufReader::new(stream).take(MAX_REFUSED_BYTES);
+    let mut line = String::new();
+    input.read_line(&mut line).await?;
+    let line = line.trim_end();
+    let answer = match (Head::read(line), HostMessage::parse(line).map(|it| it.body)) {
+        (Err(_), _) => {
+            let problem = format!(
+                r#"{{"type":"about:blank","title":"Forbidden","status":403,"detail":{why:?},"category":"permission_denied"}}"#
+            );
+            let head = "HTTP/1.1 403 Forbidden\r\nContent-Type: application/problem+json\r\nConnection: close";
+            let length = problem.len();
+            format!("{head}\r\nContent-Length: {length}\r\n\r\n{problem}").into_bytes()
+        }
+        (Ok(_), Ok(HostBody::SessionsList(list))) => {
+            let result = SessionsListResult {
+                error: Some(why),
+                ..SessionsListResult::to(list.request_id)
+            };
+            AdapterMessage::new(SessionId::none(), AdapterBody::from(result)).to_line()
+        }
+        (Ok(head), _) => {
+            let id = SessionId::new(&*head.session_id).map_err(io::Error::other)?;
+            RelayMessage::new(id, ends::refused(AttachRefusal::Forbidden, why)).to_line()
+        }
+    };
+    let stream = input.get_mut();
+    stream.write_all(&answer).await?;
+    stream.shutdown().await?;
+    // A close with unread bytes would discard the answer.
+    copy(&mut input, &mut sink()).await?;
+    Ok(())
 }
 
 /// Checks that the peer of a connection may be a hub.

@@ -2,11 +2,13 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use anyhow::anyhow;
 use clap::{
     Args, Subcommand,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use trunkline_gateway::{NewToken, Scope, Token, TokenError, TokenFile};
+use trunkline_process::is_started_by_agent;
 
 use super::{print_json, print_line, table};
 use crate::{
@@ -131,8 +133,20 @@ fn to_cli_error(error: TokenError) -> CliError {
     }
 }
 
+/// Refuses a token to a process of an agent, or to one whose ancestors cannot be read.
+fn refuse_agent() -> Result<(), CliError> {
+    let why = match is_started_by_agent() {
+        Some(false) => return Ok(()),
+        Some(true) => "an agent started this process, and agents create no tokens",
+        None => "/proc does not show the ancestors of this process, so it may be an agent's",
+    };
+    let error = CliError::failed(anyhow!("failed to create a token: {why}"));
+    Err(error.next("run `trunkline token new` in a terminal of your own"))
+}
+
 impl NewTokenArgs {
     fn run(self) -> CommandResult {
+        refuse_agent()?;
         let mut new = NewToken::with_scope(self.scope);
         new.name = self.name;
         new.may_approve = self.approve;
@@ -147,7 +161,7 @@ impl NewTokenArgs {
         if let Err(error) = write_private(&output, format!("{text}\n").as_bytes()) {
             tokens.revoke(&token.id).map_err(to_cli_error)?;
             let file = output.display();
-            return Err(CliError::failed(anyhow::anyhow!(
+            return Err(CliError::failed(anyhow!(
                 "failed to write the token to {file}: {error}; no token was created"
             )));
         }

@@ -228,13 +228,82 @@ fn an_agent_of_another_host_is_refused_at_the_network_and_at_the_socket() {
     let other_client = other_daemon.token(&["admin", "--all-sessions"]);
     let id = other_client.open();
     must_be_refused(&other.run(&other_client, &id, &over_network));
-    assert_eq!(other.run(&other_client, &id, &at_socket), "\n000");
+    let refused =
+        |answer: &str| answer.ends_with("\n403") && answer.contains("started by an agent");
+    let answer = other.run(&other_client, &id, &at_socket);
+    assert!(refused(&answer), "{answer}");
     other_daemon.down();
     // By a host for one turn.
-    for (script, refusal) in [(&over_network, "403"), (&at_socket, "000")] {
+    for script in [&over_network, &at_socket] {
         other.will_run(script);
         let ran = other.home.run(["run", "--adapter", &other.adapter, "ask"]);
-        assert!(ran.stdout.trim_end().ends_with(refusal), "{}", ran.stdout);
+        assert!(ran.stdout.trim_end().ends_with("\n403"), "{}", ran.stdout);
+    }
+    daemon.down();
+}
+
+/// The file of tokens is not behind the socket, so the command itself looks for its host.
+#[test]
+fn a_process_that_an_agent_started_creates_no_token() {
+    let agent = Agent::new();
+    let home = &agent.home;
+    let program = env!("CARGO_BIN_EXE_trunkline");
+    let new = format!("{program} token new --state state --scope admin --approve >said 2>&1");
+    let list = ["token", "list", "--state", "state", "--json"];
+    for containment in ["auto", "namespace", "reaper", "group"] {
+        let words = shell_words::split(&agent.adapter).unwrap();
+        let external = json!({ "command": words[0], "args": words[1..] });
+        let own = json!({ "id": "agent", "containment": containment, "external": external });
+        let own = json!({ "agents": [own] });
+        home.file("trunkline.json", &own.to_string());
+        let before = home.run(list).must_end_with(0).stdout.clone();
+        // At once, by a process of its own session, and by an orphan.
+        let orphan = format!(
+            "rm said; sh -c '{new} &'; until grep -q next: said; do sleep 0.1; done; cat said"
+        );
+        for script in [
+            &format!("{new}; cat said"),
+            &format!("setsid -w {new}; cat said"),
+            &orphan,
+        ] {
+            if containment == "group" && *script == orphan {
+                // Nothing holds what leaves the group.
+                continue;
+            }
+            agent.will_run(script);
+            let ran = home.run(["run", "--no-daemon", "ask"]);
+            assert!(
+                ran.stdout.contains("an agent started this process")
+                    && ran.stdout.contains("next: run `trunkline token new`"),
+                "{containment}: {script}: {}",
+                ran.stdout
+            );
+            assert!(
+                !ran.stdout.contains("tlk_"),
+                "{containment}: {}",
+                ran.stdout
+            );
+            assert_eq!(home.run(list).must_end_with(0).stdout, before);
+        }
+    }
+    let made = agent.run_outside(&format!("{new}; cat said"));
+    assert!(made.starts_with("tlk_"), "{made}");
+}
+
+/// The commands use HTTP and lines of the protocol.
+#[test]
+fn commands_of_an_agent_show_why_the_socket_refuses_them() {
+    let agent = Agent::new();
+    let daemon = agent.daemon();
+    let client = daemon.token(&["control"]);
+    let id = client.open();
+    let program = env!("CARGO_BIN_EXE_trunkline");
+    for command in ["sessions", "daemon status", "daemon reload"] {
+        let script = format!("TRUNKLINE_STATE=state {program} {command} 2>&1");
+        let shown = agent.run(&client, &id, &script).replace("\n       ", " ");
+        assert!(shown.contains("started by an agent"), "{command}: {shown}");
+        assert!(!shown.contains("try again"), "{command}: {shown}");
+        assert!(!shown.contains("has ended"), "{command}: {shown}");
     }
     daemon.down();
 }

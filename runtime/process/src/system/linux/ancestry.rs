@@ -7,11 +7,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::Read;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, getpid};
 
 use super::proc::Stat;
-use crate::spawner;
+use crate::{init, spawner};
 
 /// The deepest tree that is followed to its root.
 const MAX_DEPTH: usize = 4096;
@@ -21,6 +22,9 @@ const MAX_THREADS: usize = 64 * 1024;
 
 /// The longest name of a thread that the kernel keeps, in bytes.
 const MAX_THREAD_NAME: usize = 15;
+
+/// The most bytes of a command line that are examined: a path and a word.
+const MAX_COMMAND_LINE: u64 = 8192;
 
 /// Returns whether a process is below a host: this process or another. `None` if `/proc` does not
 /// show the process or one of its ancestors. Blocks for `/proc`.
@@ -34,10 +38,25 @@ pub fn is_below_host(pid: u32) -> Option<bool> {
     Ancestry::new().is_below_host(pid)
 }
 
+/// Returns whether this process is an agent's: below any host, or in a PID namespace or a sandbox
+/// that a host made. `None` if `/proc` does not show one of its ancestors. Blocks for `/proc`.
+#[must_use]
+pub fn is_started_by_agent() -> Option<bool> {
+    // In a namespace only the init is visible, and not its host.
+    let mut ancestry = Ancestry {
+        counts_inits: true,
+        ..Ancestry::default()
+    };
+    ancestry.is_below_host(getpid())
+}
+
 /// The ancestors of processes, each read once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ancestry {
-    own: Pid,
+    /// This process, if it counts as a host itself.
+    own: Option<Pid>,
+    /// True if the init program of a host counts as the host.
+    counts_inits: bool,
     /// The ancestors of this process.
     shared: HashSet<Pid>,
     below_host: HashMap<Pid, Option<bool>>,
@@ -53,7 +72,7 @@ enum Ancestor {
 
 impl Ancestry {
     pub(super) fn new() -> Self {
-        let own = rustix::process::getpid();
+        let own = getpid();
         let mut shared = HashSet::new();
         let mut next = own;
         while let Some(parent) = Stat::of(next).and_then(|stat| stat.parent)
@@ -63,10 +82,9 @@ impl Ancestry {
             next = parent;
         }
         Self {
-            own,
+            own: Some(own),
             shared,
-            below_host: HashMap::new(),
-            hosts: HashMap::new(),
+            ..Self::default()
         }
     }
 
@@ -93,7 +111,7 @@ impl Ancestry {
     }
 
     fn ancestor(&mut self, pid: Pid) -> Ancestor {
-        if pid == self.own || self.shared.contains(&pid) {
+        if Some(pid) == self.own || self.shared.contains(&pid) {
             return Ancestor::Root(Some(false));
         }
         let Some(mut stat) = Stat::of(pid) else {
@@ -103,7 +121,7 @@ impl Ancestry {
             let Some(parent) = stat.parent else {
                 return Ancestor::Root(Some(false));
             };
-            if parent == self.own {
+            if Some(parent) == self.own {
                 return Ancestor::Root(Some(true));
             }
             if self.shared.contains(&parent) {
@@ -126,8 +144,23 @@ impl Ancestry {
 
     /// Returns whether a process is a host. `None` if its threads cannot be read.
     pub(super) fn is_host(&mut self, pid: Pid) -> Option<bool> {
-        *self.hosts.entry(pid).or_insert_with(|| has_spawner(pid))
+        let is_host = || {
+            if self.counts_inits && is_init(pid) {
+                return Some(true);
+            }
+            has_spawner(pid)
+        };
+        *self.hosts.entry(pid).or_insert_with(is_host)
     }
+}
+
+/// Returns whether a process is the init of a host, by its first argument.
+fn is_init(pid: Pid) -> bool {
+    let mut line = Vec::new();
+    let read = fs::File::open(format!("/proc/{}/cmdline", pid.as_raw_nonzero()))
+        .and_then(|file| file.take(MAX_COMMAND_LINE).read_to_end(&mut line));
+    // A process that has ended meanwhile is no ancestor.
+    read.is_ok() && line.split(|byte| *byte == 0).nth(1) == Some(init::MARKER.as_bytes())
 }
 
 /// Returns whether a process has a spawner thread. `None` if its threads cannot be read.
