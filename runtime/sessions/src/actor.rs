@@ -41,7 +41,7 @@ use tokio::{
 use tracing::Span;
 use trunkline_host::{
     EditRejected, Event, EventDelivery, FileError, Host, Input, OpenError, Permission, PlacedFile,
-    Question, Session, SessionOptions, SteerError, TurnNo, UpdateError, policy::Pattern,
+    Question, Session, SessionOptions, SteerError, TurnNo, UpdateError,
 };
 use trunkline_journal::{Journal, NotStored, SessionKey};
 use trunkline_protocol::{
@@ -56,7 +56,11 @@ use self::{
     inputs::{FilePlacing, GivenTurn, InputLookup, QueuedInput, QueuedItem, UnannouncedFile},
     stall::{JournalStall, LOOK},
 };
-pub use self::{inputs::Submission, memory::serve_in_memory, requests::AnswerNote};
+pub use self::{
+    inputs::Submission,
+    memory::serve_in_memory,
+    requests::{AnswerNote, OpenRequest},
+};
 use crate::{
     activity::ActivityCell,
     changes::{ChangeAnnouncer, SessionChange},
@@ -128,8 +132,8 @@ pub(crate) enum SessionCommand {
     Submit(ListenerNo, Submission, Span),
     /// A listener answers a permission or a question, with a note.
     Answer(ListenerNo, HostBody, AnswerNote),
-    /// Returns the patterns that allow exactly the open permissions.
-    ExactRules(oneshot::Sender<Vec<(RequestId, Pattern)>>),
+    /// Returns the open requests.
+    OpenRequests(oneshot::Sender<Vec<(RequestId, OpenRequest)>>),
     /// Changes the title or archives the session.
     Edit(EditSender, SessionEdit),
     /// Ends the session with the host. The sender is notified when it has ended.

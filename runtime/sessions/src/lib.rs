@@ -61,7 +61,7 @@ mod tail;
 mod transcript;
 mod visitor;
 
-pub use actor::{AnswerNote, Submission, serve_in_memory};
+pub use actor::{AnswerNote, OpenRequest, Submission, serve_in_memory};
 pub use archive::Archive;
 #[cfg(feature = "schema")]
 pub use changes::change_schema;

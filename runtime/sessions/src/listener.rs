@@ -11,7 +11,6 @@ use tokio::sync::{
     oneshot,
 };
 use tracing::Span;
-use trunkline_host::policy::Pattern;
 use trunkline_journal::{Journal, ReadBatch, ReadError, Reader, SessionKey};
 use trunkline_protocol::{
     AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, HostBody, HostMessage, Lag,
@@ -19,7 +18,7 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    actor::{AnswerNote, CommandSender, EditSender, SessionCommand, Submission},
+    actor::{AnswerNote, CommandSender, EditSender, OpenRequest, SessionCommand, Submission},
     ends,
     entry::{Entry, Reply, split_lines},
     tail::{EntryChunk, EntryTail, ListenerNo, ReadOutcome, StreamEnd},
@@ -444,15 +443,14 @@ impl SessionSender {
         self.command(SessionCommand::Answer(self.no, body, note))
     }
 
-    /// Returns the pattern that allows exactly it for each open permission that has one; nothing if
-    /// the session has left the memory.
+    /// Returns the open requests; none if the session has left the memory.
     ///
     /// # Cancel safety
     /// The future only reads, so it may be dropped.
-    pub async fn exact_rules(&self) -> Vec<(RequestId, Pattern)> {
-        let (reply, rules) = oneshot::channel();
-        self.command(SessionCommand::ExactRules(reply)).await;
-        rules.await.unwrap_or_default()
+    pub async fn open_requests(&self) -> Vec<(RequestId, OpenRequest)> {
+        let (reply, requests) = oneshot::channel();
+        self.command(SessionCommand::OpenRequests(reply)).await;
+        requests.await.unwrap_or_default()
     }
 
     /// Sends an edit of the title or the archive, as [`SessionSender::send`] sends a message. The

@@ -19,6 +19,7 @@ use tungstenite::{
 use super::{Home, stderr_of};
 
 mod acp;
+mod answers;
 mod browsers;
 mod client;
 mod container;

@@ -9,8 +9,8 @@ use trunkline_protocol::{
     TurnId,
 };
 use trunkline_sessions::{
-    AnswerNote, Entry, EntryBody, EntryItem, EntryListener, Listener, Sessions, StreamEnd,
-    Submission,
+    AnswerNote, Entry, EntryBody, EntryItem, EntryListener, Listener, OpenRequest, Sessions,
+    StreamEnd, Submission,
 };
 
 use crate::http::problem::{Answer, Problem};
@@ -103,17 +103,25 @@ impl SessionClient {
         accepted(self.entries.listener().sender().answer(body, note).await)
     }
 
-    /// Returns the pattern that allows exactly it for each open permission that has one, by the
-    /// request's id.
-    pub(crate) async fn exact_rules(&self) -> BTreeMap<String, String> {
+    /// Returns the open requests by their ids.
+    pub(crate) async fn open_requests(&self) -> BTreeMap<String, OpenRequest> {
         if self.attached.requests.is_none() {
             return BTreeMap::new();
         }
-        let rules = self.entries.listener().sender().exact_rules().await;
-        let texts = rules.into_iter();
-        texts
-            .map(|(id, rule)| (id.to_string(), rule.to_string()))
-            .collect()
+        let requests = self.entries.listener().sender().open_requests().await;
+        let requests = requests.into_iter();
+        requests.map(|(id, open)| (id.to_string(), open)).collect()
+    }
+
+    /// Returns the pattern that allows exactly it for each open permission that has one, by the
+    /// request's id.
+    pub(crate) async fn exact_rules(&self) -> BTreeMap<String, String> {
+        let requests = self.open_requests().await.into_iter();
+        let rules = requests.filter_map(|(id, open)| match open {
+            OpenRequest::Permission { exact_rule, .. } => Some((id, exact_rule?.to_string())),
+            OpenRequest::Question(_) => None,
+        });
+        rules.collect()
     }
 
     /// Submits an input with its files.

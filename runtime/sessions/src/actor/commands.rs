@@ -88,7 +88,7 @@ impl SessionActor {
                 }
             }
             // Fails only if the caller no longer waits.
-            SessionCommand::ExactRules(reply) => drop(reply.send(self.exact_rules())),
+            SessionCommand::OpenRequests(reply) => drop(reply.send(self.open_requests())),
             SessionCommand::Edit(by, edit) => self.edit_session(by, &edit),
             SessionCommand::End(done) => self.ending.push(done),
             SessionCommand::HandOver(done) => {

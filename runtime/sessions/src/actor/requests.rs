@@ -10,8 +10,8 @@
 
 use trunkline_host::{EditRejected, Permission, policy::Pattern};
 use trunkline_protocol::{
-    AdapterBody, Category, FieldKind, InputRequest, InputResponse, Json, Meta, PermissionResponse,
-    RelayBody, RequestDecided, RequestId, StopReason, TurnId, rules::approves,
+    AdapterBody, Category, FieldKind, InputRequest, InputResponse, Json, Meta, PermissionOption,
+    PermissionResponse, RelayBody, RequestDecided, RequestId, StopReason, TurnId, rules::approves,
 };
 
 use super::{HostReply, OnStored, PendingRequest, SessionActor, inputs::error_event};
@@ -31,6 +31,20 @@ pub struct AnswerNote {
     /// The lasting rule that the approval comes with. It has to allow the request, otherwise the
     /// request stays open. The sender of the answer keeps it.
     pub always: Option<Pattern>,
+}
+
+/// Contents of an open request that an answer has to fit.
+#[derive(Debug)]
+pub enum OpenRequest {
+    /// A permission.
+    Permission {
+        /// The options that were offered.
+        options: Vec<PermissionOption>,
+        /// The pattern that allows exactly this request, if one does.
+        exact_rule: Option<Pattern>,
+    },
+    /// A question, with the ids of its fields.
+    Question(Vec<String>),
 }
 
 impl AnswerNote {
@@ -256,18 +270,24 @@ impl SessionActor {
             .find(|decided| decided.request_id == *request_id)
     }
 
-    /// Returns the pattern that allows exactly it for each open permission that has one.
-    pub(super) fn exact_rules(&self) -> Vec<(RequestId, Pattern)> {
-        let rules = self
-            .pending
-            .iter()
-            .filter_map(|(id, pending)| match pending {
-                PendingRequest::Permission(permission) => {
-                    Some((id.clone(), permission.exact_rule()?))
+    /// Returns the open requests.
+    pub(super) fn open_requests(&self) -> Vec<(RequestId, OpenRequest)> {
+        let open = |pending: &PendingRequest| match pending {
+            PendingRequest::Permission(permission) => OpenRequest::Permission {
+                options: permission.request().options.clone().unwrap_or_default(),
+                exact_rule: permission.exact_rule(),
+            },
+            PendingRequest::Question(question) => {
+                let fields = question.request().fields.iter().flatten();
+                let mut ids: Vec<_> = fields.map(|field| field.id.clone()).collect();
+                if ids.is_empty() {
+                    ids.push("answer".to_owned());
                 }
-                PendingRequest::Question(_) => None,
-            });
-        rules.collect()
+                OpenRequest::Question(ids)
+            }
+        };
+        let requests = self.pending.iter();
+        requests.map(|(id, it)| (id.clone(), open(it))).collect()
     }
 
     /// Returns the turn to which an open request belongs.

@@ -189,7 +189,7 @@ fn a_rule_that_does_not_allow_its_request_or_comes_without_the_right_is_not_save
         ),
         (
             json!({ "cancelled": true, "always": "Bash(ls)" }),
-            "`approved: true`",
+            "`approved`",
         ),
         (
             json!({ "approved": true, "always": "Bash(ls)", "updated_input": {} }),

@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use trunkline_host::policy::Pattern;
 use trunkline_protocol::{
-    AdapterBody, Category, HostBody, RelayBody, RequestDecided, RequestId, SessionId,
-    SessionUpdate, Stop,
+    AdapterBody, Category, HostBody, OptionKind, PermissionOption, RelayBody, RequestDecided,
+    RequestId, SessionId, SessionUpdate, Stop,
 };
-use trunkline_sessions::{AnswerNote, EntryBody, controls_display};
+use trunkline_sessions::{AnswerNote, EntryBody, OpenRequest, controls_display};
 
 use super::{Json, LastParameter, SessionPath, all_read, message, spawned, turn_id};
 use crate::{
@@ -96,15 +96,18 @@ pub(super) async fn answer(
     Json(RequestAnswer(mut members)): Json<RequestAnswer>,
 ) -> Answer<Body<DecidedRequest>> {
     let RequestContext { shared, principal } = &context;
-    let has = |name: &str| members.contains_key(name);
-    let kind = if has("values") || has("cancelled") {
-        "input.response"
-    } else if members.get("approved").is_some_and(Value::is_boolean) {
-        "permission.response"
-    } else {
-        return Err(Problem::unprocessable(
-            "a permission is answered by `approved`, a question by `values` or `cancelled`",
-        ));
+    // A member that is null is absent.
+    members.retain(|_, value| !value.is_null());
+    let client = context.join_open(&id).await?;
+    let kind = match client.open_requests().await.get(&request) {
+        Some(OpenRequest::Permission { .. }) if !principal.may_approve() => {
+            return Err(Problem::forbidden(no_approval(principal)));
+        }
+        Some(OpenRequest::Permission { options, .. }) => complete_approval(&mut members, options)?,
+        Some(OpenRequest::Question(fields)) => check_question_answer(&members, fields)?,
+        // It was decided, or never existed.
+        None if members.contains_key("values") => "input.response",
+        None => "permission.response",
     };
     let note = take_note(&mut members)?;
     members.insert("request_id".to_owned(), json!(request));
@@ -117,10 +120,73 @@ pub(super) async fn answer(
         }
         shared.rules.require_room().await?;
     }
-    let client = context.join_open(&id).await?;
     let decided = decide(context, client, request, message.body, note);
     // A task, since a client that leaves must not separate a rule from its answer.
     spawned(decided).await
+}
+
+/// Checks an answer to a permission, and adds `approved` if the chosen option implies it. Returns
+/// the type of the message.
+fn complete_approval(
+    members: &mut Map<String, Value>,
+    options: &[PermissionOption],
+) -> Answer<&'static str> {
+    let refuse = |why: &str| {
+        let why = format!("the request is a permission: {why}");
+        Err(Problem::unprocessable(why))
+    };
+    let given = members.get("option_id");
+    let chosen = given.and_then(|given| options.iter().find(|option| *given == option.id));
+    let implied = chosen
+        .and_then(|option| option.kind)
+        .map(OptionKind::allows);
+    if given.is_some() && chosen.is_none() {
+        let ids: Vec<_> = options.iter().map(|option| &*option.id).collect();
+        return refuse(&format!(
+            "`option_id` is none of its options: {}",
+            ids.join(", ")
+        ));
+    }
+    let approved = members.get("approved").map(Value::as_bool);
+    match (approved.or(implied.map(Some)).flatten(), implied) {
+        _ if members.contains_key("values") || members.contains_key("cancelled") => {
+            refuse("answer it by `approved` or `option_id`, without `values` and `cancelled`")
+        }
+        (Some(true), Some(false)) => refuse("`approved` is true, and the option denies"),
+        (Some(approved), _) => {
+            members.insert("approved".to_owned(), json!(approved));
+            Ok("permission.response")
+        }
+        (None, _) if chosen.is_some() => {
+            refuse("its option does not show whether it allows: send `approved`, too")
+        }
+        (None, _) => refuse("answer it by `approved`, true or false, or by an `option_id`"),
+    }
+}
+
+/// Checks an answer to a question, and returns the type of the message.
+fn check_question_answer(members: &Map<String, Value>, fields: &[String]) -> Answer<&'static str> {
+    let refuse = |why: String| {
+        let why = format!("the request is a question: {why}");
+        Err(Problem::unprocessable(why))
+    };
+    if members.contains_key("approved") || members.contains_key("option_id") {
+        return refuse("leave `approved` and `option_id` out".to_owned());
+    }
+    match (members.get("values"), members.get("cancelled")) {
+        (Some(Value::Object(values)), None | Some(Value::Bool(false))) => {
+            let mut names = values.keys();
+            match names.find(|name| !fields.contains(name)) {
+                None => Ok("input.response"),
+                Some(name) => refuse(format!(
+                    "{name:?} is none of its fields: {}",
+                    fields.join(", ")
+                )),
+            }
+        }
+        (None, Some(Value::Bool(true))) => Ok("input.response"),
+        _ => refuse("answer it by `values`, an object, or by `cancelled: true`".to_owned()),
+    }
 }
 
 /// Takes what an answer has for the record out of its members.
