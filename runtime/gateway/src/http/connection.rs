@@ -4,15 +4,31 @@
 mod http2;
 
 use std::{
-    convert::Infallible, future::Future, io, io::Cursor, net::SocketAddr, sync::Arc, time::Duration,
+    convert::Infallible,
+    future::Future,
+    io,
+    io::Cursor,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    task::{Context, Poll},
+    time::Duration,
 };
 
-use axum::{Router, body::Body, http::Request, response::Response};
+use axum::{
+    Router,
+    body::{Body, HttpBody},
+    http::Request,
+    response::Response,
+};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::process::{Resource, getrlimit};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
@@ -61,6 +77,15 @@ pub(crate) enum Peer {
     User,
     /// Another host, on behalf of a principal.
     OtherHost(Principal),
+}
+
+impl Peer {
+    fn admission(&self) -> Option<&Arc<ClientAdmission>> {
+        match self {
+            Self::Network(_, _, admission) => Some(admission),
+            Self::User | Self::OtherHost(_) => None,
+        }
+    }
 }
 
 /// Connection limit that all listeners share.
@@ -251,22 +276,67 @@ async fn finish_connections(mut open: JoinSet<()>) {
 /// First bytes of an HTTP/2 connection. No HTTP/1 method has this name.
 const HTTP2_PREFACE: &[u8] = b"PRI ";
 
+/// Time for which a closed connection still reads, after a request with a body was refused.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Limit for what it reads, in bytes.
+const MAX_LINGER_BYTES: usize = 64 * 1024 * 1024;
+
+/// Receiving half of a connection, which outlives its HTTP server.
+struct SharedInput<R>(Arc<Mutex<R>>);
+
+impl<R> Clone for SharedInput<R> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for SharedInput<R> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut input = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Pin::new(&mut *input).poll_read(cx, to)
+    }
+}
+
+impl<R: AsyncRead + Unpin> SharedInput<R> {
+    /// Reads and drops the rest of a refused request. Many clients read the answer only after they
+    /// have sent the whole body, and a close with unread bytes would discard it.
+    async fn drain(&mut self, admission: Option<&Arc<ClientAdmission>>) {
+        let mut part = vec![0; 16 * 1024];
+        let mut bytes = 0;
+        while let Ok(read @ 1..) = self.read(&mut part).await
+            && bytes < MAX_LINGER_BYTES
+        {
+            bytes += read;
+            admission.inspect(|it| it.finish_request());
+        }
+    }
+}
+
 /// Reads up to the first byte that differs from the preface of HTTP/2. Returns true for HTTP/2, and
-/// the connection, which returns these bytes again.
+/// the halves of the connection, which returns these bytes again.
 ///
 /// # Errors
 /// Fails if the connection fails or ends.
 async fn detect_http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     mut stream: S,
-) -> io::Result<(bool, impl AsyncRead + AsyncWrite + Unpin + Send + 'static)> {
+) -> io::Result<(
+    bool,
+    SharedInput<impl AsyncRead + Unpin + Send + 'static>,
+    impl AsyncWrite + Unpin + Send + 'static,
+)> {
     let mut first = Vec::with_capacity(HTTP2_PREFACE.len());
     while first.len() < HTTP2_PREFACE.len() && HTTP2_PREFACE.starts_with(&first) {
         first.push(stream.read_u8().await?);
     }
     let is_http2 = first == HTTP2_PREFACE;
     let (input, output) = tokio::io::split(stream);
-    let stream = tokio::io::join(Cursor::new(first).chain(input), output);
-    Ok((is_http2, stream))
+    let input = Cursor::new(first).chain(input);
+    Ok((is_http2, SharedInput(Arc::new(Mutex::new(input))), output))
 }
 
 /// Serves the requests of one connection, and holds its place until the end.
@@ -283,18 +353,24 @@ pub(crate) async fn serve<S>(
         begun = timeout(HEAD_TIMEOUT, detect_http2(stream)) => begun,
         _ = stopped.changed() => return,
     };
-    let Ok(Ok((is_http2, stream))) = begun else {
+    let Ok(Ok((is_http2, mut input, output))) = begun else {
         return;
     };
+    let stream = tokio::io::join(input.clone(), output);
     if is_http2 {
         http2::serve(stream, router, from, stopped).await;
         return drop(place);
     }
+    let admission = from.admission().cloned();
+    let is_refused = Arc::new(AtomicBool::new(false));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), request_service(router, from))
+        .serve_connection(
+            TokioIo::new(stream),
+            request_service(router, from, is_refused.clone()),
+        )
         .with_upgrades();
     let mut served = std::pin::pin!(served);
     let ended = tokio::select! {
@@ -307,13 +383,19 @@ pub(crate) async fn serve<S>(
     if let Err(error) = ended {
         tracing::debug!("a connection has ended: {error}");
     }
+    if is_refused.load(SeqCst) {
+        // A timeout leaves the rest unread.
+        let _ = timeout(LINGER_TIMEOUT, input.drain(admission.as_ref())).await;
+    }
     drop(place);
 }
 
-/// Returns the service of a connection. It records the origin of each request.
+/// Returns the service of a connection. It records the origin of each request, and whether the last
+/// one was refused and had a body.
 fn request_service(
     router: Router,
     from: Peer,
+    is_refused: Arc<AtomicBool>,
 ) -> impl hyper::service::Service<
     Request<Incoming>,
     Response = Response,
@@ -323,17 +405,18 @@ fn request_service(
     service_fn(move |request: Request<Incoming>| {
         let mut router = router.clone();
         let from = from.clone();
+        let is_refused = is_refused.clone();
         async move {
+            let has_body = !request.body().is_end_stream();
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(from.clone());
-            let admission = match &from {
-                Peer::Network(_, _, admission) => Some(admission),
-                Peer::User | Peer::OtherHost(_) => None,
-            };
+            let admission = from.admission();
             admission.inspect(|it| it.begin_request());
             let answer = router.call(request).await;
             admission.inspect(|it| it.finish_request());
-            Ok(answer.unwrap_or_else(|never| match never {}))
+            let answer = answer.unwrap_or_else(|never| match never {});
+            is_refused.store(has_body && answer.status().as_u16() >= 400, SeqCst);
+            Ok(answer)
         }
     })
 }

@@ -49,7 +49,7 @@ use crate::{
         operation::{Routes, operations},
         problem::{Answer, Problem},
     },
-    peers::{forward, inbound},
+    peers::forward,
 };
 
 /// Maximum length of a JSON body, in bytes.
@@ -83,7 +83,6 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn(encoding::encode))
         .layer(from_fn(plain_errors))
-        .layer(from_fn(inbound::read_whole))
         .layer(from_fn_with_state(
             shared.clone(),
             cors::check_host_and_origin,

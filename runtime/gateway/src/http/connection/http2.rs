@@ -49,7 +49,7 @@ pub(super) async fn serve<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let open = Arc::new(watch::Sender::new(0_usize));
-    let answers = Arc::new(request_service(router, from));
+    let answers = Arc::new(request_service(router, from, Arc::default()));
     let counts = open.clone();
     let counted = service_fn(move |request: Request<Incoming>| {
         let answers = answers.clone();

@@ -128,7 +128,7 @@ async fn the_first_bytes_tell_http2_and_are_read_again() {
         (b"G", false),
     ] {
         let stream = tokio::io::join(sent, Vec::new());
-        let (is_http2, mut stream) = detect_http2(stream).await.unwrap();
+        let (is_http2, mut stream, _) = detect_http2(stream).await.unwrap();
         assert_eq!(is_http2, is_expected, "{sent:?}");
         let mut read = vec![stream.read_u8().await.unwrap()];
         stream.read_to_end(&mut read).await.unwrap();
