@@ -5,7 +5,10 @@ use std::{fmt, path::PathBuf};
 use thiserror::Error;
 use trunkline_redact::TooManySecrets;
 
-use crate::config::{ConfigError, SessionOption};
+use crate::{
+    config::{ConfigError, SessionOption},
+    session_options::MAX_OUTPUT_SCHEMA_BYTES,
+};
 
 /// Error of a host's construction; the texts are sentences.
 #[derive(Debug, Error)]
@@ -148,6 +151,14 @@ pub enum OpenError {
         agent: String,
         /// The option.
         option: SessionOption,
+    },
+    /// The option `output_schema` is no JSON Schema of an object, or is too long.
+    #[error(
+        "agent {agent:?}: `output_schema` must be a JSON object of at most {MAX_OUTPUT_SCHEMA_BYTES} bytes"
+    )]
+    OutputSchema {
+        /// The agent.
+        agent: String,
     },
     /// The agent has `needs_cwd`, and the session names none.
     #[error(

@@ -509,6 +509,11 @@ impl Host {
                     option,
                 }
             })?;
+            if !session_options::is_output_schema(start.output_schema.as_ref()) {
+                return Err(OpenError::OutputSchema {
+                    agent: shared.id.to_string(),
+                });
+            }
             if shared.config.needs_cwd && cwd.is_none() {
                 return Err(OpenError::NeedsFolder {
                     agent: shared.id.to_string(),

@@ -96,6 +96,17 @@ pub(crate) fn open(
     Ok(cwd.and_then(Result::ok))
 }
 
+/// Limit for an `output_schema`, in bytes.
+pub(crate) const MAX_OUTPUT_SCHEMA_BYTES: usize = 64 * 1024;
+
+/// Returns true for a JSON object of a bounded size, or none.
+pub(crate) fn is_output_schema(schema: Option<&Json>) -> bool {
+    schema.is_none_or(|schema| {
+        let text = schema.get();
+        text.starts_with('{') && text.len() <= MAX_OUTPUT_SCHEMA_BYTES
+    })
+}
+
 /// Returns true if the session may work in the directory of a resume's parameters. A built-in
 /// adapter continues in the conversation's directory if the session names none, so the parameters
 /// that a hub returns count as naming one.

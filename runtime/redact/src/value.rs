@@ -137,7 +137,7 @@ pub(super) fn list(text: &[u8], from: usize) -> Range<usize> {
     })
 }
 
-/// Where the line ends, or the quote that the line stands in.
+/// End of the line, or of the quotes around it.
 pub(super) fn rest_of_line(text: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(byte) = text.get(at) {

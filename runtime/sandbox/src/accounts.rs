@@ -14,7 +14,7 @@ const NAME: &str = "agent";
 /// Without it `localhost` is a question to a name server that is not there.
 const HOSTS: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
 
-/// Where the files lie outside.
+/// Folder of the files, outside of the sandbox.
 #[derive(Debug, Clone)]
 pub(crate) struct Own {
     pub(crate) passwd: PathBuf,

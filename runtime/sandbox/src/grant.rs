@@ -22,7 +22,7 @@ pub(crate) struct Grant {
     pub(crate) named: PathBuf,
     /// Every other name of the same place that was named.
     pub(crate) also: Vec<PathBuf>,
-    /// Where it is, and where the links on the way lie.
+    /// The path, and the links on the way.
     pub(crate) place: Place,
     pub(crate) access: Access,
     /// Whether its surroundings give it already: only its other names and the links to it are missing.
@@ -309,8 +309,8 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
     Ok(covers)
 }
 
-/// What lies over something that is there, in what may be seen. Nothing where all of the machine
-/// can be read and an empty folder of the sandbox lies over it anyway.
+/// Returns the grant that covers an existing place. `None` if all of the machine can be read and an
+/// empty folder of the sandbox hides the place anyway.
 fn cover(over: &Grant, real: &Path) -> Option<Grant> {
     if over.place.real == Path::new("/") && ["/tmp", "/run"].iter().any(|own| real.starts_with(own))
     {

@@ -107,9 +107,9 @@ pub fn refusal(error: &OpenError) -> SessionClosed {
         OpenError::WouldWiden { .. } | OpenError::Refused { .. } => {
             (ClosedReason::Refused, Category::PermissionDenied)
         }
-        OpenError::CannotFork { .. } | OpenError::NeedsFolder { .. } => {
-            (ClosedReason::Refused, Category::Other)
-        }
+        OpenError::CannotFork { .. }
+        | OpenError::NeedsFolder { .. }
+        | OpenError::OutputSchema { .. } => (ClosedReason::Refused, Category::Other),
         OpenError::Shutdown => (ClosedReason::Shutdown, Category::Cancelled),
         _ => (ClosedReason::Failed, Category::Other),
     };

@@ -43,7 +43,7 @@ pub struct HistoryPage {
 #[non_exhaustive]
 pub enum HistoryError {
     /// The journal has no session with this id, or the visitor does not see it.
-    #[error("the journal has no session of this id")]
+    #[error("the journal has no session with this id")]
     Unknown,
     /// The runtime shuts down.
     #[error("the host ends")]

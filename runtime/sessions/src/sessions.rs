@@ -497,7 +497,7 @@ impl Sessions {
         };
         if attach.after > stored {
             let message = format!(
-                "the session has {stored} entries, and {} were claimed",
+                "the session has {stored} entries, and none of the number {}",
                 attach.after
             );
             return Err(refused(AttachRefusal::Ahead, message, stored));
@@ -613,6 +613,10 @@ impl Sessions {
     pub(crate) async fn find(&self, id: &SessionId) -> Option<SessionKey> {
         let key = self.shared.journal.find(id.as_str())?;
         self.shared.check_serves(id).ok()?;
+        let known = self.shared.journal.known(key);
+        if known.is_some_and(|known| known.is_removed) {
+            return None;
+        }
         if self.visitor.is_none() {
             return Some(key);
         }
@@ -905,7 +909,7 @@ impl Sessions {
 pub(crate) fn unknown_session() -> SessionRefused {
     ends::refused(
         AttachRefusal::Unknown,
-        "the journal has no session of this id",
+        "the journal has no session with this id",
     )
 }
 
@@ -988,7 +992,7 @@ pub enum ConversationsError {
 #[non_exhaustive]
 pub enum RemoveError {
     /// The journal has no session with this id.
-    #[error("the journal has no session of this id")]
+    #[error("the journal has no session with this id")]
     Unknown,
     /// The session has a listener or a running turn.
     #[error("the session is in use; detach from it, and stop its turn, then try again")]

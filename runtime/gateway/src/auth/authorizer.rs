@@ -121,8 +121,8 @@ impl PrincipalAuthorizer {
         match folders.find(|(_, folder)| !is_allowed(folder)) {
             None => Ok(start),
             Some((name, folder)) => Err(format!(
-                "{name} may not be set from a network to {folder}: it has to be in the agent's `work_dir` or one \
-                 of `allowed_dirs`"
+                "{name} may not be set to {folder} by a client of the network: it is outside of the agent's \
+                 `work_dir` and `allowed_dirs`"
             )),
         }
     }

@@ -45,8 +45,10 @@ pub(crate) async fn check_host_and_origin(
     add_security_headers(response)
 }
 
-fn wrong_host() -> Problem {
-    let detail = "this daemon does not serve the host that the request names";
+fn wrong_host(host: &str) -> Problem {
+    let detail = format!(
+        "this daemon does not serve the host {host:?}; `trunkline up --host-name NAME` adds a name"
+    );
     Problem::new(StatusCode::MISDIRECTED_REQUEST, detail)
 }
 
@@ -62,8 +64,11 @@ fn allowed_origin(
     let host = single_header(headers, header::HOST);
     let is_ambiguous = headers.contains_key(header::HOST) && host.is_none();
     let mut names = host.into_iter().chain(authority).peekable();
-    if is_ambiguous || names.peek().is_none() || !names.all(|name| identity.is_to(name)) {
-        return Err(wrong_host());
+    if is_ambiguous || names.peek().is_none() {
+        return Err(wrong_host(""));
+    }
+    if let Some(name) = names.find(|name| !identity.is_to(name)) {
+        return Err(wrong_host(name));
     }
     // The page of `trunkline open` is a file without an origin; its code works once.
     let is_handover = request.method() == Method::POST && request.uri().path() == handover::PATH;
@@ -101,7 +106,7 @@ pub(crate) fn single_header(headers: &HeaderMap, name: impl header::AsHeaderName
 
 /// Returns the connection that a request came over.
 pub(crate) fn peer(of: &Extensions) -> Result<Peer, Problem> {
-    of.get::<Peer>().cloned().ok_or_else(wrong_host)
+    of.get::<Peer>().cloned().ok_or_else(|| wrong_host(""))
 }
 
 /// Adds headers that restrict what a browser does with the response.

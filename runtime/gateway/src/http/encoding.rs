@@ -18,7 +18,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
     auth::{handover, token::hex},
-    http::{problem::Answer, routes::read},
+    http::{
+        problem::{Answer, Problem},
+        routes::read,
+    },
 };
 
 /// Paths whose answers have a secret.
@@ -39,6 +42,7 @@ pub(crate) async fn encode(request: Request, next: Next) -> Answer<Response> {
     let has_secret = SECRET_PATHS.contains(&request.uri().path());
     let is_get = request.method() == Method::GET;
     let headers = request.headers();
+    check_request_codings(headers)?;
     let known = headers.get(header::IF_NONE_MATCH).cloned();
     let accepts_gzip = accepts_gzip(headers);
     let response = next.run(request).await;
@@ -65,6 +69,26 @@ pub(crate) async fn encode(request: Request, next: Next) -> Answer<Response> {
         return Ok(Response::from_parts(head, Body::empty()));
     }
     Ok(response)
+}
+
+/// Refuses a compressed request.
+fn check_request_codings(headers: &HeaderMap) -> Answer<()> {
+    let has_other = |name, plain: &str| {
+        let mut values = headers.get_all(name).iter();
+        values.any(|value| !value.as_bytes().eq_ignore_ascii_case(plain.as_bytes()))
+    };
+    if has_other(header::TRANSFER_ENCODING, "chunked") {
+        return Err(Problem::unsupported(
+            "the only transfer coding of a request is `chunked`",
+        ));
+    }
+    if has_other(header::CONTENT_ENCODING, "identity") {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "the body of a request may not be compressed; leave `Content-Encoding` out",
+        ));
+    }
+    Ok(())
 }
 
 async fn encode_body(response: Response, accepts_gzip: bool) -> Answer<Response> {

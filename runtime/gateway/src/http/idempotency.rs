@@ -43,12 +43,21 @@ const MAX_ANSWER: usize = 16 * 1024;
 /// Marks the repeated answer of an earlier request.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
+/// Header of an answer, if its request was done before.
+pub(crate) type ReplayMark = Option<[(HeaderName, &'static str); 1]>;
+
+/// Marks the answer of a repeated request.
+pub(crate) fn mark_replayed(is_replayed: bool) -> ReplayMark {
+    is_replayed.then_some([(REPLAYED, "true")])
+}
+
 /// Returns the key of a request, which has the form of an input's id.
 pub(crate) fn key_of(headers: &HeaderMap) -> Answer<Option<MessageId>> {
     let Some(key) = headers.get("idempotency-key") else {
         return Ok(None);
     };
-    let key = MessageId::new(key.to_str().unwrap_or_default().trim_matches('"'));
+    let not_ascii = |_| Problem::unprocessable("Idempotency-Key: use visible ASCII characters");
+    let key = MessageId::new(key.to_str().map_err(not_ascii)?.trim_matches('"'));
     key.map(Some)
         .map_err(|error| Problem::unprocessable(format!("Idempotency-Key: {error}")))
 }

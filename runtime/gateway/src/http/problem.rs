@@ -97,7 +97,7 @@ impl Problem {
 
     /// Unknown, invisible and removed sessions look the same.
     pub(crate) fn no_session() -> Self {
-        Self::absent("there is no session of this id")
+        Self::absent("there is no session with this id")
     }
 
     /// An unknown agent, or one that the token is not for.
@@ -109,7 +109,7 @@ impl Problem {
 
     /// The same for an ACP connection.
     pub(crate) fn no_connection() -> Self {
-        Self::absent("there is no connection of this id")
+        Self::absent("there is no connection with this id")
     }
 
     pub(crate) fn not_found() -> Self {

@@ -37,7 +37,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use tracing::{Instrument, Span, field};
-use trunkline_host::redact;
+use trunkline_host::{
+    config::{NetworkOption, SessionOption},
+    redact,
+};
 use trunkline_protocol::{HostMessage, SessionId, TurnId};
 
 pub(crate) use self::sessions::NewSession;
@@ -179,7 +182,7 @@ fn session_routes() -> Routes {
         ///
         /// - 201: The file waits for an hour for an input that names it.
         /// - body `application/octet-stream`
-        /// - problems: 400, 408, 409, 413, 422, 429
+        /// - problems: 400, 408, 409, 413, 415, 422, 429
         PUT "/v1/sessions/{id}/files" putFile(Control) => files::take;
 
         /// Returns a file that the agent gave, or that an input has named.
@@ -264,7 +267,7 @@ fn authenticated_routes() -> Routes {
         /// It has at most the rights of the token that creates it, and ends with it.
         ///
         /// - 201: Only this answer has the text of the token.
-        /// - problems: 429, 500, 503
+        /// - problems: 409, 500, 503
         POST "/v1/tokens" makeToken(Admin) => tokens::make;
 
         /// Revokes a token and those that it created.
@@ -420,7 +423,7 @@ fn open_routes() -> Routes {
         /// waits until the terminal has confirmed it, for a minute.
         ///
         /// - 201: The browser is paired.
-        /// - problems: 401, 403, 422, 429, 500, 503
+        /// - problems: 401, 403, 409, 422, 500, 503
         POST "/v1/browsers" pairBrowser(Handler) => browsers::pair;
 
         /// Returns a challenge for a paired browser, for a minute.
@@ -602,12 +605,18 @@ fn message(id: &SessionId, kind: &str, mut members: Map<String, Value>) -> Answe
 fn all_read(options: &Map<String, Value>, message: &HostMessage) -> Answer<()> {
     let read: Map<String, Value> = serde_json::from_slice(&message.to_line()).unwrap_or_default();
     let is_lost = |(name, value): &(&String, &Value)| !value.is_null() && !read.contains_key(*name);
-    match options.iter().find(is_lost) {
-        Some((name, _)) => Err(Problem::unprocessable(format!(
-            "{name} is not an option, or has another type"
-        ))),
-        None => Ok(()),
-    }
+    let Some((name, _)) = options.iter().find(is_lost) else {
+        return Ok(());
+    };
+    let network = NetworkOption::ALL.map(NetworkOption::name).into_iter();
+    let mut known = network.chain(SessionOption::ALL.map(SessionOption::name));
+    Err(Problem::unprocessable(
+        if known.any(|known| known == name) {
+            format!("{name} has another type, or is out of range")
+        } else {
+            format!("{name} is not an option, or has another type")
+        },
+    ))
 }
 
 /// JSON body; an empty one counts as `{}`.
@@ -620,6 +629,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     async fn from_request(request: Request, _: &S) -> Answer<Self> {
         let bytes = read(request.into_body(), BODY).await?;
         let bytes = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
+        if bytes.trim_ascii_start().first() != Some(&b'{') {
+            return Err(Problem::bad_request("the body is no JSON object"));
+        }
         let read = serde_json::from_slice(bytes);
         read.map(Self)
             .map_err(|error| Problem::bad_request(format!("the body: {error}")))
@@ -636,16 +648,19 @@ pub(crate) async fn read(body: Body, most: usize) -> Answer<Vec<u8>> {
 
 async fn bytes_of(body: Body, most: usize) -> Answer<Vec<u8>> {
     // A client that announces its length, as most do, gets one buffer of that size.
-    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(most);
-    let mut bytes = Vec::with_capacity(announced.min(most));
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let too_large = || Problem::too_large(format!("the body has more than {most} bytes"));
+    if announced > most {
+        // Before the client is told to continue.
+        return Err(too_large());
+    }
+    let mut bytes = Vec::with_capacity(announced);
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
         let chunk =
             chunk.map_err(|error| Problem::bad_request(format!("the body is cut: {error}")))?;
         if bytes.len() + chunk.len() > most {
-            return Err(Problem::too_large(format!(
-                "the body has more than {most} bytes"
-            )));
+            return Err(too_large());
         }
         bytes.extend_from_slice(&chunk);
     }

@@ -134,6 +134,133 @@ fn each_refusal_is_a_problem_that_leads_nowhere_and_tells_no_token() {
     daemon.down();
 }
 
+/// Each request names the cause of its refusal, also before its body is sent.
+#[test]
+fn bodies_that_are_no_plain_object_are_refused_by_their_cause() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control"]);
+    let id = client.open();
+    let inputs = format!("/v1/sessions/{id}/inputs");
+    let object = r#"{"content": "x"}"#;
+    for (path, headers, body, status, cause) in [
+        (
+            "/v1/sessions",
+            &[][..],
+            r#"["my", null, {}]"#,
+            400,
+            "object",
+        ),
+        (&inputs, &[], r#"["x"]"#, 400, "object"),
+        (&inputs, &[], "\"x\"", 400, "object"),
+        (
+            &inputs,
+            &[("Content-Encoding", "gzip")],
+            object,
+            415,
+            "Content-Encoding",
+        ),
+        (
+            &inputs,
+            &[("Content-Encoding", "identity")],
+            object,
+            202,
+            "",
+        ),
+    ] {
+        let answer = client.ask_with("POST", path, headers, body);
+        assert_eq!(answer.status, status, "{body}: {answer:?}");
+        assert!(answer.body.contains(cause), "{body}: {answer:?}");
+    }
+    for (more, body, status) in [
+        (
+            "Transfer-Encoding: gzip, chunked",
+            "10\r\n{\"content\": \"x\"}\r\n0\r\n\r\n",
+            501,
+        ),
+        (
+            "Transfer-Encoding: chunked",
+            "10\r\n{\"content\": \"x\"}\r\n0\r\n\r\n",
+            202,
+        ),
+        // The client is not told to continue.
+        (
+            "Expect: 100-continue\r\nContent-Length: 99999999999",
+            "",
+            413,
+        ),
+    ] {
+        let request = client.head(&format!("POST {inputs} HTTP/1.1")) + more + "\r\n\r\n" + body;
+        assert_eq!(
+            head(&mut client.raw(request.as_bytes())).0,
+            status,
+            "{more}"
+        );
+    }
+    // Names of files, and a schema, which any agent might get.
+    let files = format!("/v1/sessions/{id}/files?name=");
+    for name in ["%E2%80%AE.txt", "a%0Ab", "%1b"] {
+        client
+            .ask_with("PUT", &format!("{files}{name}"), &[], "x")
+            .must_be(422);
+    }
+    let uploaded = client.ask_with("PUT", &format!("{files}a.txt"), &[], "x");
+    let sha256 = &uploaded.must_be(201).json()["sha256"];
+    let file = json!({ "sha256": sha256, "name": "\u{202e}.txt" });
+    let input = json!({ "content": "x", "files": [file] });
+    client.post(&inputs, &input).must_be(422);
+    let long = json!({ "description": "x".repeat(64 * 1024) });
+    for schema in [json!("x"), json!(5), json!([1]), json!(true), long] {
+        let options = json!({ "options": { "output_schema": schema } });
+        let refused = client.post("/v1/sessions", &options).must_be(422);
+        assert!(refused.body.contains("output_schema"), "{refused:?}");
+    }
+    let options = json!({ "options": { "output_schema": { "type": "object" } } });
+    client.post("/v1/sessions", &options).must_be(201);
+    daemon.down();
+}
+
+/// Many clients read only after they have sent the whole body.
+#[test]
+fn a_client_that_sends_all_before_it_reads_gets_the_refusal_of_its_upload() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control"]);
+    let stranger = daemon.stranger();
+    let id = client.open();
+    // More than the buffers of a connection hold.
+    let body = vec![b'x'; 24 << 20];
+    let inputs = format!("POST /v1/sessions/{id}/inputs HTTP/1.1");
+    let files = "PUT /v1/sessions/none/files HTTP/1.1".to_owned();
+    let length = format!("Content-Length: {}\r\n\r\n", body.len());
+    for (client, line, expected) in [
+        (&client, &inputs, "413"),
+        (&client, &files, "404"),
+        (&stranger, &files, "401"),
+    ] {
+        let request = [(client.head(line) + &length).as_bytes(), &body].concat();
+        let mut network = TcpStream::connect(&client.http).unwrap();
+        network.set_read_timeout(Some(SILENT)).unwrap();
+        network.write_all(&request).unwrap();
+        let mut answers = vec![String::new()];
+        network.read_to_string(&mut answers[0]).unwrap();
+        if expected != "401" {
+            let socket = home.path().join("state/journal/host.sock");
+            let mut socket = UnixStream::connect(socket).unwrap();
+            socket.set_read_timeout(Some(SILENT)).unwrap();
+            socket.write_all(&request).unwrap();
+            answers.push(String::new());
+            socket.read_to_string(&mut answers[1]).unwrap();
+        }
+        for answer in answers {
+            let is_expected = answer.starts_with(&format!("HTTP/1.1 {expected} "));
+            assert!(is_expected, "{line}: {answer}");
+            assert!(answer.contains("application/problem+json"), "{answer}");
+        }
+    }
+    daemon.down();
+}
+
 #[test]
 fn the_token_is_in_no_log() {
     let home = Home::new();

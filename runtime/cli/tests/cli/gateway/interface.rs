@@ -307,6 +307,20 @@ fn a_repeated_request_has_one_effect_and_one_answer() {
         let refused = with_key(&client, "/v1/sessions", &key, &json!({ "options": {} }));
         refused.must_be(422);
     }
+    let content = json!({ "content": "hello" });
+    for (path, status) in [("/inputs", 202), ("/inputs?wait=end", 200)] {
+        let path = of_session(path);
+        let key = format!("key of {path}");
+        let first = with_key(&client, &path, &key, &content).must_be(status);
+        assert!(!first.headers.contains_key("idempotency-replayed"));
+        assert_eq!(first.json()["duplicate"], false, "{first:?}");
+        let again = with_key(&client, &path, &key, &content).must_be(status);
+        assert_eq!(again.headers["idempotency-replayed"], "true", "{path}");
+        assert_eq!(again.json()["duplicate"], true, "{again:?}");
+        assert_eq!(again.json()["turn_id"], first.json()["turn_id"]);
+    }
+    let not_ascii = with_key(&client, &of_session("/inputs"), "é", &content).must_be(422);
+    assert!(not_ascii.body.contains("ASCII"), "{not_ascii:?}");
     let tokens = client.get("/v1/tokens").json()["tokens"].clone();
     assert_eq!(tokens.as_array().unwrap().len(), 3, "{tokens}");
     let sessions = client.get("/v1/sessions").json()["sessions"].clone();

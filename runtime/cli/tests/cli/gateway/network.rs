@@ -103,7 +103,7 @@ fn each_agent_leaves_to_a_network_what_its_configuration_lists() {
                     .unwrap()
                     .to_owned();
                 assert!(
-                    told.starts_with(&format!("{name} may not be set from a network")),
+                    told.starts_with(&format!("{name} may not be set ")),
                     "{told}"
                 );
             }

@@ -1,7 +1,8 @@
 //! Sessions over HTTP.
 
 use std::{
-    os::unix::fs::PermissionsExt,
+    io::{Read, Write},
+    os::unix::{fs::PermissionsExt, net::UnixStream},
     path::{Path, PathBuf},
 };
 
@@ -314,6 +315,39 @@ fn the_removal_of_a_session_leaves_nothing_of_its_uploads() {
     client.ask_with("DELETE", &path, &[], "").must_be(204);
     let left = files_in(&inbox);
     assert_eq!(left.len(), 2, "{left:?}");
+    // Nothing of it is left for this user either.
+    let mut user = UnixStream::connect(state.join("journal/host.sock")).unwrap();
+    let request = format!(
+        "GET /v1/sessions/{removed}/history HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    );
+    user.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    user.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    daemon.down();
+}
+
+#[test]
+fn a_stream_whose_token_is_revoked_ends_with_the_reason() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control"]);
+    let id = client.open();
+    client.turn(&id, "before");
+    let mut events = client.events(&id, 0);
+    events.until("turn.complete");
+    daemon.revoke(&client);
+    let mut rest = String::new();
+    events.0.read_to_string(&mut rest).unwrap();
+    let (_, last) = rest
+        .rsplit_once("event: session.refused\ndata: ")
+        .expect(&rest);
+    let refused: Value = serde_json::from_str(last.lines().next().unwrap()).unwrap();
+    assert_eq!(refused["reason"], "forbidden", "{refused}");
+    assert!(
+        refused["message"].as_str().unwrap().contains("revoked"),
+        "{refused}"
+    );
     daemon.down();
 }
 

@@ -20,6 +20,7 @@ use super::{Access, EitherAnswer, Operation, RequestContext, Routes, WithStatus}
 use crate::{
     gateway::Shared,
     http::{
+        idempotency::ReplayMark,
         problem::ProblemDocument,
         routes::{self, LastParameter, Query, SessionPath},
     },
@@ -108,7 +109,7 @@ impl<T: JsonSchema> Described for Query<T> {
 
 impl<T: JsonSchema> Described for routes::Json<T> {
     fn describe(to: &mut OperationDescription<'_>) {
-        to.add_problems(&[400, 408, 413]);
+        to.add_problems(&[400, 408, 413, 415]);
         let schema = to.requests.subschema_for::<T>();
         let whole = T::json_schema(to.requests).to_value();
         let is_required = whole["required"].is_array() || whole["oneOf"].is_array();
@@ -159,6 +160,12 @@ impl<T: Described> Described for ([(HeaderName, String); 1], T) {
         to.answered.get_mut(&status).unwrap()["headers"] = json!({
             "Location": { "description": "The path of what was created.", "schema": { "type": "string" } }
         });
+    }
+}
+
+impl<T: Described> Described for (ReplayMark, T) {
+    fn describe(to: &mut OperationDescription<'_>) {
+        T::describe(to);
     }
 }
 
@@ -794,13 +801,15 @@ pub(crate) fn request_answer(generator: &mut SchemaGenerator) -> Schema {
     };
     let permission = PermissionResponse::json_schema(generator);
     let question = InputResponse::json_schema(generator);
-    let permission = answer(
+    let mut permission = answer(
         permission,
-        json!(["approved"]),
+        json!([]),
         "The agent's deny rules judge an `updated_input` again. If they reject it, the answer is a 403 that names the \
          rule, and the request stays open.",
         true,
     );
+    permission.as_object_mut().unwrap().remove("required");
+    permission["anyOf"] = json!([{ "required": ["approved"] }, { "required": ["option_id"] }]);
     let mut question = answer(question, json!([]), "Has `values` or `cancelled`.", false);
     question.as_object_mut().unwrap().remove("required");
     question["anyOf"] = json!([{ "required": ["values"] }, { "required": ["cancelled"] }]);

@@ -375,12 +375,12 @@ fn require_own(shared: &Shared, principal: &Principal, id: &str) -> Answer<()> {
     let is_own = principal.token_id() == Some(id);
     if !is_own && principal.scope() < Scope::Admin {
         return Err(Problem::forbidden(
-            "a browser changes only itself; this needs the scope admin",
+            "without the scope admin, a browser can change only its own entry",
         ));
     }
     paired(shared, id)
         .map(drop)
-        .map_err(|_| Problem::absent("there is no paired browser of this id"))
+        .map_err(|_| Problem::absent("there is no paired browser with this id"))
 }
 
 pub(super) async fn rename(

@@ -18,6 +18,8 @@ use tokio::{
     time::timeout,
 };
 
+use trunkline_sessions::controls_display;
+
 use super::{LastParameter, Query, SessionPath, agents::max_file_bytes, blocking, inputs};
 use crate::{
     auth::token::hex,
@@ -73,6 +75,7 @@ pub(super) async fn take(
     request: Request,
 ) -> Answer<CreatedAnswer<UploadedFile>> {
     let RequestContext { shared, principal } = &context;
+    require_shown_name(new.name.as_deref())?;
     let name = new.name.map(|name| base_name(&name));
     let size = request.body().size_hint().exact();
     if size.is_some_and(|size| size > MAX_UPLOAD) {
@@ -157,10 +160,21 @@ async fn receive<E: fmt::Display>(
     })
 }
 
+/// Refuses a name of a file that controls how text is shown.
+pub(super) fn require_shown_name(name: Option<&str>) -> Answer<()> {
+    if name.is_some_and(|name| name.contains(controls_display)) {
+        return Err(Problem::unprocessable(
+            "the name of a file has no characters that control the display",
+        ));
+    }
+    Ok(())
+}
+
 /// Returns the last part of a name: a label, and never a path.
 fn base_name(name: &str) -> String {
     let base = name.rsplit(['/', '\\']).next().unwrap_or_default();
-    let base: String = base.chars().filter(|c| !c.is_control()).take(200).collect();
+    let shown = base.chars().filter(|c| !controls_display(*c));
+    let base: String = shown.take(200).collect();
     if base.is_empty() || base == "." || base == ".." {
         "file".to_owned()
     } else {

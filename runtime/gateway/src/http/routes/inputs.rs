@@ -14,11 +14,14 @@ use trunkline_sessions::{EntryBody, Sessions, Submission, without_path};
 
 #[cfg(test)]
 use super::requests::ChangedOptions;
-use super::{Json, Query, SessionPath, blocking, requests::settings_update, turn_id};
+use super::{
+    Json, Query, SessionPath, blocking, files::require_shown_name, requests::settings_update,
+    turn_id,
+};
 use crate::{
     gateway::Shared,
     http::{
-        idempotency,
+        idempotency::{self, ReplayMark, mark_replayed},
         operation::{EitherAnswer, RequestContext, WithStatus, answers, parameters},
         problem::{Answer, Problem},
         session_client::{ReceivedMessage, SessionClient},
@@ -99,6 +102,8 @@ answers! {
         message_id: MessageId,
         /// Entry of the input.
         seq: u64,
+        /// True if the journal had the input before.
+        duplicate: bool,
         /// End of the turn.
         #[cfg_attr(test, schemars(with = "crate::http::operation::tests::Entry"))]
         end: Box<RawValue>,
@@ -130,7 +135,10 @@ pub(super) async fn take(
     Query(query): Query<InputQuery>,
     headers: HeaderMap,
     Json(new): Json<NewInput>,
-) -> Answer<EitherAnswer<Body<EndedTurn>, WithStatus<202, Body<TakenInput>>>> {
+) -> Answer<(
+    ReplayMark,
+    EitherAnswer<Body<EndedTurn>, WithStatus<202, Body<TakenInput>>>,
+)> {
     let RequestContext { shared, principal } = &context;
     let waits = match query.wait.as_deref() {
         None => false,
@@ -190,14 +198,16 @@ pub(super) async fn take(
             _ if steer.is_none() && client.attached.turn_id.is_some() => (InputState::Queued, None),
             _ => (InputState::Running, None),
         };
-        return Ok(EitherAnswer::Second(WithStatus(Body(TakenInput {
+        let taken = TakenInput {
             turn_id: turn,
             message_id,
             seq,
             state,
             duplicate: is_duplicate,
             end,
-        }))));
+        };
+        let answer = EitherAnswer::Second(WithStatus(Body(taken)));
+        return Ok((mark_replayed(is_duplicate), answer));
     }
     let Some(turn_id) = turn else {
         return Err(Problem::conflict("the input began no turn"));
@@ -207,13 +217,16 @@ pub(super) async fn take(
         () = shared.known_tokens.ended(principal) => return Err(Problem::unauthorized("the token was revoked, or has expired")),
         () = shared.ending() => return Err(Problem::unavailable("the daemon ends; the turn's end is in the events")),
     };
-    Ok(EitherAnswer::First(Body(EndedTurn {
+    let ended = EndedTurn {
         turn_id,
         message_id,
         seq,
+        duplicate: is_duplicate,
         end,
         text,
-    })))
+    };
+    let answer = EitherAnswer::First(Body(ended));
+    Ok((mark_replayed(is_duplicate), answer))
 }
 
 /// Returns the id of an input, by which the session recognizes a repeated one.
@@ -278,6 +291,7 @@ async fn named_files(
                 mime_type,
             } => (sha256, name, mime_type),
         };
+        require_shown_name(name.as_deref())?;
         let (path, label) = move_to_journal(shared, sessions, id, &sha256).await?;
         files.push(FileInput {
             file_name: name.or(label),

@@ -184,7 +184,7 @@ pub(super) async fn usage(
 ) -> Answer<Json<UsageReport>> {
     if principal.visitor().is_some_and(|visitor| !visitor.sees_all) {
         return Err(Problem::forbidden(
-            "what was used is of all sessions, which the token does not see",
+            "usage covers all sessions, and this token sees only its own; `trunkline token new --all-sessions` makes one that sees all",
         ));
     }
     let days = query.days.unwrap_or(DAYS).clamp(1, MOST_DAYS);

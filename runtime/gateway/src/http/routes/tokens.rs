@@ -126,7 +126,8 @@ impl From<TokenError> for Problem {
         match error {
             TokenError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, error),
             TokenError::Name | TokenError::ApproverWithoutControl => Self::unprocessable(error),
-            TokenError::TooMany | TokenError::TooManyBrowsers => Self::too_many(error),
+            // Waiting does not help.
+            TokenError::TooMany | TokenError::TooManyBrowsers => Self::conflict(error),
             other => Self::failed(other),
         }
     }
