@@ -58,7 +58,6 @@ static ADAPTER: &[&[CaseRun]] = &[
 /// The functions of the host cases, by family.
 static HOST: &[&[CaseRun]] = &[
     host::delivery::RUNS,
-    host::lifecycle::RUNS,
     host::properties::RUNS,
     host::relay::RUNS,
     host::journal::RUNS,

@@ -294,8 +294,10 @@ impl Trial {
         let process = self.process()?;
         process.close_stdin();
         if process.wait_exit(within).is_some() {
-            let ended =
-                |_, record: &Record| matches!(record.event, Event::StdoutEnded).then_some(());
+            let ended = |_, record: &Record| {
+                let of_program = record.link == Link::Upper;
+                (of_program && matches!(record.event, Event::StdoutEnded)).then_some(())
+            };
             self.history.wait(0, Duration::from_secs(1), ended);
         }
         Ok(())

@@ -5,7 +5,6 @@ use crate::cases::prelude::*;
 pub(super) mod delivery;
 pub(super) mod full_hub;
 pub(super) mod journal;
-pub(super) mod lifecycle;
 pub(super) mod properties;
 pub(super) mod relay;
 

@@ -1,7 +1,7 @@
 //! A-EXT: the extensions ([ext.2] to [ext.7], [turn.9], [turn.10], [flow.1] to [flow.3] and what
 //! goes with them).
 
-use std::{cell::Cell, sync::Arc};
+use std::sync::Arc;
 
 use super::{back_pressure, turns::TICK};
 use crate::{cases::prelude::*, history::History, model, process::Process};
@@ -11,7 +11,6 @@ pub(in crate::cases) mod declared;
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-EXT-04", id_on_all),
-    ("A-EXT-20", answer_updates),
     ("A-EXT-33", bound_memory_while_paused),
     ("A-EXT-34", stop_while_paused),
     ("A-EXT-38", wrong_configuration),
@@ -168,52 +167,6 @@ fn ticks_while_paused(t: &mut Trial, stop: Duration) -> Outcome<Ticks> {
     let came = answer_of(&t.since(paused, &s)).matches(TICK).count();
     t.settle_ledger(&s)?;
     Ok(Ticks { came, most })
-}
-
-fn answer_updates(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["options"])?;
-    // What the adapter learns of its agent at the start has come by then.
-    t.quick_turn(&s)?;
-    t.settle()?;
-    let hint = "answer each `session.update` by one `session.info` with the values in force, changed or not";
-    for rounds in [1, 7] {
-        let (wanted, infos) = (3 * rounds, infos_for_updates(t, &s, rounds)?);
-        let expected = format!("{wanted} `session.info` for {wanted} `session.update`");
-        t.demand(infos >= wanted, &expected, infos).hint(hint)?;
-        // An adapter may report changes at any time; only this many are answers.
-        if infos < 2 * wanted {
-            return Ok(());
-        }
-        if rounds > 1 {
-            return t.fail(expected, infos).hint(hint);
-        }
-    }
-    Ok(())
-}
-
-/// Counts the `session.info` messages after three updates, for this many rounds.
-fn infos_for_updates(t: &mut Trial, s: &Session, rounds: usize) -> Outcome<usize> {
-    let from = t.history.len();
-    for _ in 0..rounds {
-        for members in [
-            json!({"model":"no-such-model"}),
-            json!({"reasoning_effort":"low"}),
-            json!({}),
-        ] {
-            t.tell(s, "session.update", &members)?;
-        }
-    }
-    // An adapter that asks its agent first takes its time.
-    let come = Cell::new(0);
-    t.wait(from, t.bounds.deadline.max(t.bounds.secs(10.0)), |seen| {
-        come.set(come.get() + usize::from(seen.is_of(s, "session.info")));
-        come.get() >= 3 * rounds
-    });
-    t.settle()?;
-    Ok(t.since(from, s)
-        .iter()
-        .filter(|seen| seen.kind() == "session.info")
-        .count())
 }
 
 /// The category that an error names, if it names one.

@@ -29,8 +29,6 @@ fn warm(t: &mut Trial) -> Outcome {
 
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("A-FRM-01", whole_lines),
-    ("A-FRM-02", whole_lines),
     ("A-FRM-03", silent_by_itself),
     ("A-FRM-04", end_is_flushed),
     ("A-FRM-05", output_is_flushed),
@@ -562,15 +560,6 @@ fn falls_to(t: &mut Trial, bound: u64) -> Outcome<u64> {
         }
         thread::sleep(Duration::from_millis(50));
     }
-}
-
-/// O-LINE judges every line, and the last one when stdout has ended.
-fn whole_lines(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.quick_turn(&s)?;
-    t.close(&s)?;
-    t.fence()?;
-    t.drain()
 }
 
 fn silent_by_itself(t: &mut Trial) -> Outcome {

@@ -10,16 +10,19 @@ use rustix::process::Signal;
 
 use self::Perform::{Act, Find};
 use super::{Operand, Step, read_steps};
-use crate::cases::{
-    adapter::{
-        extensions::{self, declared},
-        permission as asking, turns,
+use crate::{
+    cases::{
+        adapter::{
+            extensions::{self, declared},
+            permission as asking, turns,
+        },
+        host::{
+            demand_answers, demand_fresh_ids, demand_started, demand_unheard, full_hub, journal,
+            relay,
+        },
+        prelude::*,
     },
-    host::{
-        demand_answers, demand_fresh_ids, demand_started, demand_unheard, full_hub, journal,
-        lifecycle,
-    },
-    prelude::*,
+    process::Process,
 };
 
 /// Carries out one step, and returns its result unless it has none.
@@ -1132,6 +1135,22 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     ("start", Act(|p, _| p.t.start())),
     ("eof", Act(|p, _| p.t.close_stdin())),
     (
+        "close_stdout",
+        Act(|p, _| p.t.with_process(Process::close_stdout)),
+    ),
+    ("drain", Act(|p, _| p.t.drain())),
+    (
+        "closes_stdin",
+        Act(|p, step| {
+            let closed = p.t.history.wait(0, p.time_limit(step), |_, record| {
+                let below = matches!(record.link, Link::Lower(_));
+                (below && matches!(record.event, Event::StdinClosed)).then_some(())
+            });
+            let holds = closed.is_some();
+            p.t.demand(holds, "the adapter's stdin is closed", "it is not")
+        }),
+    ),
+    (
         "signal",
         Act(|p, step| {
             let signal = match step.read_word(0)? {
@@ -1306,7 +1325,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
                 Some(Bound::Data(all)) => serde_json::from_value(all.clone()).unwrap_or_default(),
                 _ => vec![p.find_lower(step, 0)?.process],
             };
-            lifecycle::demand_gone(p.t, &processes, p.time_limit(step))
+            relay::demand_gone(p.t, &processes, p.time_limit(step))
         }),
     ),
     (

@@ -11,28 +11,6 @@ pub(in crate::cases) fn open_with(t: &mut Trial, more: &Value) -> Outcome<Sessio
     Ok(s)
 }
 
-/// Opens a session that offers every extension.
-pub(in crate::cases) fn open(t: &mut Trial) -> Outcome<Session> {
-    open_with(t, &json!({}))
-}
-
-/// Has the stub agree on these extensions, and opens a session that offers every extension.
-pub(in crate::cases) fn open_agreeing(t: &mut Trial, extensions: &[&str]) -> Outcome<Session> {
-    agreeing(t, extensions)?;
-    open(t)
-}
-
-/// Has the stub carry out actions in a turn of this session; returns the id of the turn as well.
-pub(in crate::cases) fn instruct_named(
-    t: &mut Trial,
-    s: &Session,
-    actions: &Value,
-) -> Outcome<(usize, String)> {
-    let (content, turn) = (Trial::instructions(s, actions)?, t.fresh("turn"));
-    let from = t.input_as(s, &turn, &content)?;
-    Ok((from, turn))
-}
-
 /// Makes the stub execute actions in another session, whatever happens to the instructing one.
 pub(in crate::cases) fn act_in(
     t: &mut Trial,
@@ -89,22 +67,6 @@ pub(in crate::cases) fn expect_written(
             "its stdout is not read",
         ),
     }
-}
-
-/// Demands how often the host has written a type in a session.
-pub(in crate::cases) fn demand_delivered(
-    t: &Trial,
-    lower: &Lower,
-    kind: &str,
-    wanted: usize,
-) -> Outcome<Vec<Seen>> {
-    let delivered = t.told(lower, kind);
-    t.demand(
-        delivered.len() == wanted,
-        format!("{wanted} `{kind}` at the adapter"),
-        format!("{}", delivered.len()),
-    )?;
-    Ok(delivered)
 }
 
 /// Waits until a process of the stub has ended.

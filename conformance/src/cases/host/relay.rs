@@ -1,33 +1,31 @@
-//! H-RLY and H-EXT: what a host is as a relay, and what it does with extensions.
+//! H-RLY and H-LIF: what a host is as a relay, and the life of its adapters' processes.
 
 use std::{
-    cell::RefCell,
-    collections::HashMap,
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
-use rustix::process::Signal;
-
 use super::full_hub;
-use crate::{cases::prelude::*, history::Record};
+use crate::{
+    cases::prelude::*,
+    process::{descendants, usage_of},
+};
 
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-EXT-06", late_output),
+    ("H-LIF-04", no_such_program),
+    ("H-LIF-05", last_words),
+    ("H-LIF-08", orderly_end),
+    ("H-LIF-10", crash_after_crash),
     ("H-RLY-24", much_held),
     ("H-RLY-28", withhold_environment),
     ("H-RLY-29", offer_private_folders),
-    ("H-RLY-19", end_of_stdin),
-    ("H-RLY-20", end_by_sigterm),
-    ("H-RLY-21", broken_stdout),
-    ("H-RLY-22", adapter_stays),
 ];
 
 /// Opens a session, names it to the stub, and pauses it.
 fn paused(t: &mut Trial) -> Outcome<Session> {
-    let s = full_hub::open(t)?;
+    let s = full_hub::open_with(t, &json!({}))?;
     t.introduce(&s)?;
     t.tell(&s, "flow.pause", &json!({}))?;
     // The answer of another session shows that the pause was read.
@@ -220,161 +218,168 @@ fn offer_private_folders(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-/// Tolerance of a stated bound: for the runner's own start of the clock, and the scheduling of many
-/// processes.
-const SLACK: Duration = Duration::from_millis(500);
-
-/// Sessions of both kinds of hub with a turn in each.
-fn busy(t: &mut Trial) -> Outcome<Vec<Session>> {
-    full_hub::agreeing(t, &["turns"])?;
-    let core = t.open()?;
-    t.begin_busy(&core)?;
-    let mut sessions = vec![core];
-    if t.subject.extensions.contains("turns") {
-        let s = full_hub::open(t)?;
-        t.begin_busy(&s)?;
-        sessions.push(s);
-    }
-    Ok(sessions)
-}
-
-/// Demands that it ends in time, with status 0, and leaves nothing behind.
-fn demand_gone(t: &mut Trial, began: Instant) -> Outcome {
-    let within = (t.bounds.secs(4.0) + SLACK).saturating_sub(began.elapsed());
-    let exit = t.exit_within(within)?;
-    let text = t.exit_text().unwrap_or_default();
-    t.demand(exit.code == Some(0), "an end with status 0", text)?;
-    let ended = |_, record: &Record| {
-        (record.link == Link::Upper && matches!(record.event, Event::StdoutEnded)).then_some(())
-    };
-    t.history.wait(0, t.bounds.secs(1.0), ended);
-    let left = t.left_behind();
-    t.demand(left.is_empty(), "no process left behind", left.join(", "))
-        .under("process.2")
-}
-
-fn demand_ended(t: &Trial, sessions: &[Session]) -> Outcome {
-    for s in sessions {
-        let all = t.of(s);
-        let ends: Vec<_> = all
-            .iter()
-            .filter(|seen| seen.kind() == "turn.complete")
-            .collect();
-        t.demand(
-            ends.len() == 1,
-            format!("one `turn.complete` for {}", s.id()),
-            ends.len(),
-        )?;
-        let ready = all.iter().any(|seen| seen.kind() == "session.ready");
-        if ready {
-            let (status, reason) = (ends[0].text("status"), ends[0].text("stop_reason"));
-            t.demand(
-                status == "stopped" && reason == "shutdown",
-                "status `stopped` with reason `shutdown`",
-                format!("{status:?}, {reason:?}"),
-            )?;
+/// Waits until these processes of the stub have ended.
+pub(in crate::cases) fn demand_gone(t: &Trial, processes: &[u32], within: Duration) -> Outcome {
+    let deadline = Instant::now() + within;
+    loop {
+        if !processes.iter().any(|process| t.is_running(*process)) {
+            return Ok(());
         }
-        full_hub::demand_delivered(t, &t.lower(s)?, "session.close", 1)?;
+        if Instant::now() > deadline {
+            return t.late(
+                format!("the adapter ends within {within:.1?}"),
+                "it is still running",
+            );
+        }
+        t.pass_time(Duration::from_millis(10));
+    }
+}
+
+fn no_such_program(t: &mut Trial) -> Outcome {
+    let mut launch = t.launch();
+    let missing = t.path("no-such-program").display().to_string();
+    let fill = |argument: &String| {
+        argument
+            .replace("{adapter}", &missing)
+            .replace("{adapter2}", &missing)
+    };
+    launch.command = t.subject.command.iter().map(fill).collect();
+    t.start_with(&launch)?;
+    let s = t.open()?;
+    let from = t.input(&s, "Are you there?")?;
+    // It may try five times before the agent has failed, with up to 0.25 s, 0.5 s, 1 s, 2 s and 4 s between.
+    let within = t.bounds.secs(10.0).max(t.bounds.start * 5);
+    match t.expect_within(from, &s, "turn.complete", within) {
+        Ok(_) => {
+            let turn = t.end_of(&s, from)?;
+            t.demand_told(&turn, "why the turn ended")
+        }
+        Err(late) => match t.with_process(crate::process::Process::exit)? {
+            Some(exit) => {
+                t.expect_gone();
+                t.demand(
+                    exit.code != Some(0),
+                    "an end with a status that says so",
+                    "status 0",
+                )
+            }
+            None => Err(late),
+        },
+    }
+}
+
+fn last_words(t: &mut Trial) -> Outcome {
+    // Many short lines, which no reader takes as fast as they are written: at the exit the pipe is full.
+    const LINES: usize = 20_000;
+    for round in 0..3 {
+        let s = t.open()?;
+        let turn = t.act(&s, &json!([["burst", LINES, 8], ["complete"], ["exit", 0]]))?;
+        let text = turn.text();
+        if round > 0 && text.is_empty() && !turn.on_channel("system").is_empty() {
+            t.note("it does not start its adapter again");
+            return Ok(());
+        }
+        t.demand(
+            text.len() == 8 * LINES,
+            format!("{LINES} outputs before the end"),
+            text.len() / 8,
+        )
+        .hint("after the exit a pipe still holds what was written: read it to its end")?;
+        gone_within(t, &s)?;
     }
     Ok(())
 }
 
-fn end_of_stdin(t: &mut Trial) -> Outcome {
-    let sessions = busy(t)?;
-    let began = Instant::now();
-    t.close_stdin()?;
-    demand_gone(t, began)?;
-    demand_ended(t, &sessions)?;
-    let closed = |_, record: &Record| {
-        (matches!(record.link, Link::Lower(_)) && matches!(record.event, Event::StdinClosed))
-            .then_some(())
-    };
-    let closed = t.history.wait(0, t.bounds.secs(1.0), closed).is_some();
-    t.demand(closed, "the adapter's stdin is closed", "it is not")
-        .under("process.2")
+/// Waits until the process of a session, which ends itself, has ended.
+fn gone_within(t: &Trial, s: &Session) -> Outcome {
+    let process = t.lower(s)?.process;
+    demand_gone(t, &[process], Duration::from_secs(5))
 }
 
-fn end_by_sigterm(t: &mut Trial) -> Outcome {
-    let sessions = busy(t)?;
-    let began = Instant::now();
-    t.with_process(|process| process.signal(Signal::TERM))?;
-    demand_gone(t, began)?;
-    demand_ended(t, &sessions)
-}
-
-fn broken_stdout(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.begin(
-        &s,
-        &json!([
-            ["repeat", 400, [["say", "tick"], ["delay", 20]]],
-            ["complete"]
-        ]),
-    )?;
-    t.with_process(crate::process::Process::close_stdout)?;
-    demand_gone(t, Instant::now())
-}
-
-fn adapter_stays(t: &mut Trial) -> Outcome {
-    t.stub_script(&json!({"at_start":[["ignore_eof"], ["ignore_term"]]}))?;
-    let s = t.open()?;
-    t.begin(&s, &json!([["ignore_stop"], ["say", "busy"]]))?;
-    let began = Instant::now();
-    t.close_stdin()?;
-    demand_gone(t, began)
-}
-
-fn late_output(t: &mut Trial) -> Outcome {
-    let s = full_hub::open_agreeing(t, &["turns"])?;
-    let (from, first) = full_hub::instruct_named(t, &s, &json!([["complete"]]))?;
-    t.end_of(&s, from)?;
-    let lower = t.lower(&s)?;
-    full_hub::demand_offer(t, &lower, "turns")?;
-    let below = t
-        .told(&lower, "user.input")
-        .first()
-        .map(|seen| seen.text("turn_id").to_owned());
-    let token = t.token();
-    let (from, second) = full_hub::instruct_named(
-        t,
-        &s,
-        &json!([
-            ["say", "mine"],
-            ["emit", {"type":"output","turn_id":below,"content":token}],
-            ["say", "too"],
-            ["complete"]
-        ]),
-    )?;
-    t.end_of(&s, from)?;
-    // The host may cut it; its pieces are of one turn.
-    let said = RefCell::new(HashMap::<String, String>::new());
-    let late = |seen: &Seen| {
-        let mut said = said.borrow_mut();
-        let text = said.entry(seen.text("turn_id").to_owned()).or_default();
-        if seen.session() == s.id() {
-            text.push_str(seen.on_channel("stdout"));
+fn crash_after_crash(t: &mut Trial) -> Outcome {
+    const CRASHES: usize = 12;
+    let group = t.with_process(crate::process::Process::pid)?;
+    let s = t.open_known()?;
+    t.settle()?;
+    let (children, descriptors) = (descendants(group).len(), usage_of(group).descriptors);
+    for round in 0..CRASHES {
+        let turn = t.act(&s, &say_and_complete("here"))?;
+        if turn.text().is_empty() && !turn.on_channel("system").is_empty() {
+            t.note(format!(
+                "after {round} crashes it does not start its adapter again"
+            ));
+            break;
         }
-        text.contains(&token)
-    };
-    let Some(late) = t.wait(from, t.bounds.deadline, late) else {
-        return t.late("the late output is delivered", "it is not");
-    };
-    let of = late.text("turn_id").to_owned();
+        t.act(&s, &json!([["say", "last words"], ["abort"]]))?;
+    }
+    t.settle()?;
+    // One in three would be a leak; a process more or less, warm or on its way out, is none.
+    let most = CRASHES / 3;
+    let deadline = Instant::now() + t.bounds.secs(3.0);
+    loop {
+        let more = descendants(group).len().saturating_sub(children);
+        let lost = usage_of(group).descriptors.saturating_sub(descriptors);
+        if more <= most && lost <= most {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return t.fail(
+                "after the crashes as many processes and descriptors as before",
+                format!("{more} processes and {lost} descriptors more"),
+            );
+        }
+        t.pass_time(Duration::from_millis(50));
+    }
+}
+
+fn orderly_end(t: &mut Trial) -> Outcome {
+    // It does not go at once, so that a signal would be seen.
+    t.stub_script(&json!({"on":{"eof":[["delay", 1_300]]}}))?;
+    let (idle, busy) = (t.open_known()?, t.open()?);
+    t.begin_busy(&busy)?;
+    let lowers = [t.lower(&idle)?, t.lower(&busy)?];
+    t.close_stdin()?;
+    let exit = t.exit_within(t.bounds.secs(15.0))?;
     t.demand(
-        of.is_empty() || of == first,
-        format!("the late output is of {first}, or of no turn"),
-        format!("it is of {of}"),
+        exit.code == Some(0),
+        "the host ends with status 0",
+        format!("{exit:?}"),
     )?;
-    for seen in t
-        .of(&s)
-        .into_iter()
-        .filter(|seen| matches!(seen.text("content"), "mine" | "too"))
-    {
-        let of = seen.text("turn_id").to_owned();
+    for lower in &lowers {
+        let closed = t.told(lower, "session.close");
         t.demand(
-            of == second,
-            format!("what the second turn says is of {second}"),
-            format!("of {of:?}"),
+            closed.len() == 1,
+            format!("one `session.close` of {}", lower.id),
+            closed.len(),
+        )?;
+        let on_link = |wanted: fn(&Event) -> bool| {
+            t.history.scan(0, |_, record| {
+                (record.link == Link::Lower(lower.process) && wanted(&record.event))
+                    .then_some(record.at)
+            })
+        };
+        let Some(ended) = on_link(|event| matches!(event, Event::StdinClosed)) else {
+            return t.fail(
+                "the end of stdin before the process is ended",
+                "none was seen",
+            );
+        };
+        t.demand(
+            closed[0].at <= ended,
+            "`session.close` before the end of stdin",
+            "it came after",
+        )?;
+        // SIGKILL leaves no trace but a missing end.
+        let exited =
+            on_link(|event| matches!(event, Event::Exited { code: Some(_), .. })).is_some();
+        let signalled = t
+            .logged("term")
+            .iter()
+            .any(|(process, _)| *process == lower.process);
+        t.demand(
+            exited && !signalled,
+            "at least 1 s between the end of stdin and a signal",
+            if signalled { "SIGTERM" } else { "SIGKILL" },
         )?;
     }
     Ok(())
