@@ -609,6 +609,7 @@ export class Fold {
       this.stoppedBy.set(str(entry.turn_id), str(entry.by));
       return;
     }
+    if (entry.type === "stop.requested") this.rows.push(...this.traces.splice(0));
     if (entry.type === "session.closed") this.closed = true;
     if (entry.type === "session.edited") this.edits += 1;
     const note = noteOf(entry);

@@ -433,7 +433,7 @@ function FieldInput(props: { field: Field; value: Json | undefined; set: (value:
                 else set(on ? [...chosen, choice.id] : chosen.filter((each) => each !== choice.id));
               }}
             />{" "}
-            {visible(choice.label)} {isProposed(choice.id) && <span class="badge">agent's default</span>} {choice.description !== "" && <span class="dim">{visible(choice.description)}</span>}
+            <span>{visible(choice.label)}{isProposed(choice.id) && <> <span class="badge">agent's default</span></>}</span> {choice.description !== "" && <span class="dim">{visible(choice.description)}</span>}
           </label>
         ))}
       </fieldset>
