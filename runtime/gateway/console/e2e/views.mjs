@@ -142,7 +142,7 @@ export const VIEWS = {
   hosts: { worlds: ["long"], hash: "#/hosts", ready: ".card" },
   browsers: { worlds: ["short", "long"], hash: "#/browsers", ready: ".page h2" },
   usage: { worlds: ["empty", "short"], hash: "#/usage", ready: ".page h1" },
-  "no-such-session": { worlds: ["short"], hash: session("nothing"), ready: ".connection.bad" },
+  "no-such-session": { worlds: ["short"], hash: session("nothing"), ready: ".composer.closed" },
   "no-such-view": { worlds: ["short"], hash: "#/nothing", ready: "main" },
   unreachable: { worlds: ["short"], hash: session("main"), ready: ".ended", cut: true, act: async (page) => {
     await page.locator(".connection").waitFor();
@@ -173,6 +173,9 @@ async function newPage(browser, place, { world, width, height }, stranger, kept,
 /** Brings a page that showed a view to where nothing of it is left. */
 async function leave(page) {
   for (let at = 0; at < 3 && (await page.locator("dialog[open]").count()) > 0; at += 1) await page.keyboard.press("Escape");
+  // A session would open again at the place of this view.
+  await page.evaluate(() => document.querySelector(".to-end")?.click());
+  await drawn(page);
   await page.evaluate(() => {
     for (const key of Object.keys(sessionStorage)) if (key !== "trunkline.token") sessionStorage.removeItem(key);
     localStorage.clear();

@@ -192,10 +192,10 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
     });
   return (
     <section class="waiting" aria-label={`Permission: ${visible(permissionText(row))}`} data-request={row.request} data-shown={shown} tabIndex={-1}>
-      <header>
+      <header {...scrolled(words.object + row.tool)}>
         <span class="badge accent">permission</span>
         <strong>{words.verb} <code>{visible(words.object)}</code></strong>
-        <span class="dim">{visible(row.tool)}</span>
+        {words.object !== row.tool && <span class="dim">{visible(row.tool)}</span>}
         {row.expires !== "" && <span class="dim">until {clock(row.expires)}</span>}
       </header>
       <div class="body">
@@ -256,6 +256,11 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
     </section>
   );
 }
+
+/** Characters of a headline that surely fit into its height. A longer one scrolls, also by keys. */
+const SHORT = 70;
+const scrolled = (text: string): { tabIndex?: number; role?: "group"; "aria-label"?: string } =>
+  text.length > SHORT ? { tabIndex: 0, role: "group", "aria-label": "Headline" } : {};
 
 /** The longest input that can be edited. */
 const MAX_EDITED = 200_000;
@@ -377,7 +382,7 @@ function Question({ row }: { row: QuestionRow }): JSX.Element {
   };
   return (
     <section class="waiting" aria-label="Question" data-request={row.request} tabIndex={-1}>
-      <header>
+      <header {...scrolled(row.prompt)}>
         <span class="badge accent">question</span>
         <strong>{visible(row.prompt)}</strong>
         {row.expires !== "" && <span class="dim">until {clock(row.expires)}</span>}
