@@ -361,7 +361,7 @@ impl SessionScreen {
         if let Some(markdown) = &mut self.markdown {
             let lines = markdown.push(&shown(text));
             if markdown.is_waiting() {
-                self.doing = Some("writing".to_owned());
+                self.doing = Some(format!("writing: {}", markdown.waiting_end()));
             }
             self.answer.write_all(lines.as_bytes())?;
         } else if self.answer_on_terminal {

@@ -49,12 +49,15 @@ impl ConversationWriter {
                 text("description").unwrap_or_default()
             )),
             "input.request" => self.note(&format!("asked: {}", text("prompt").unwrap_or_default())),
-            "request.decided" => self.note(match &entry["approved"] {
-                Value::Bool(true) => "allowed",
-                Value::Bool(false) => "denied",
-                _ if entry["cancelled"] == true => "not answered",
-                _ => "answered",
-            }),
+            "request.decided" => match (&entry["approved"], text("reason")) {
+                (Value::Bool(true), _) => self.note("allowed"),
+                (_, Some(reason)) if !matches!(&*reason, "user" | "policy") => {
+                    self.note(&format!("not answered: {reason}"))
+                }
+                (Value::Bool(false), _) => self.note("denied"),
+                _ if entry["cancelled"] == true => self.note("not answered"),
+                _ => self.note("answered"),
+            },
             "file.output" => self.note(&format!("file: {}", text("file_name").unwrap_or_default())),
             "file.delivered" => self.note(&format!(
                 "gave a file: {}",
@@ -153,6 +156,7 @@ mod tests {
             json!({"type": "tool.start", "tool": "Bash", "title": "rm -r logs"}),
             json!({"type": "permission.request", "description": "Delete the logs"}),
             json!({"type": "request.decided", "approved": false}),
+            json!({"type": "request.decided", "cancelled": true, "reason": "shutdown"}),
             json!({"type": "output", "content": "I may "}),
             json!({"type": "output", "content": "not."}),
             json!({"type": "turn.complete"}),
@@ -169,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_conversation_reads_well_and_steers_no_terminal() {
-        let expected = "\n> delete the [31mlogs\n  · tool: rm -r logs\n  · may it? Delete the logs\n  · denied\n\nI may not.\n\n> why?\n  · the turn failed: the host ended\n";
+        let expected = "\n> delete the [31mlogs\n  · tool: rm -r logs\n  · may it? Delete the logs\n  · denied\n  · not answered: shutdown\n\nI may not.\n\n> why?\n  · the turn failed: the host ended\n";
         assert_eq!(read(false), expected);
         let document = read(true);
         assert!(
@@ -177,7 +181,7 @@ mod tests {
             "{document}"
         );
         assert!(
-            document.contains("*denied*\n\n## Agent\n\nI may not.\n"),
+            document.contains("*denied*\n\n*not answered: shutdown*\n\n## Agent\n\nI may not.\n"),
             "{document}"
         );
     }

@@ -90,7 +90,7 @@ impl SessionScreen {
             } => self.stalled(*silent_for, *deadline_in),
             EventKind::File(file) => self.file(file),
             EventKind::Withdrawn { reason, .. } if !self.stopping => {
-                self.remark(&format!("the request was settled: {reason}"))
+                self.remark(&format!("not answered: {reason}"))
             }
             EventKind::End(end) => self.end(end),
             EventKind::Closed(end)

@@ -5,13 +5,14 @@
 
 use std::{fmt::Write as _, io};
 
+use anstream::adapter::strip_str;
 use anstyle::{Effects, Style};
 use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use crate::{
     paint,
-    terminal::{columns_of, shown},
+    terminal::{columns_of, one_line, shown, text_width, wrapped},
 };
 
 /// Limit of a block that waits for its end, in bytes; a longer block is shown without rendering.
@@ -64,6 +65,19 @@ impl MarkdownRenderer {
     /// Returns true if text waits for the end of its block.
     pub(super) fn is_waiting(&self) -> bool {
         !self.line.is_empty() || !self.block.is_empty()
+    }
+
+    /// Returns the end of the text that waits, in one line.
+    pub(super) fn waiting_end(&self) -> String {
+        const MAX_CHARS: usize = 30;
+        let text = one_line(&format!("{}{}", self.block, self.line));
+        let omitted = text.chars().count().saturating_sub(MAX_CHARS);
+        let end: String = text.chars().skip(omitted).collect();
+        if omitted > 0 {
+            format!("…{end}")
+        } else {
+            end
+        }
     }
 
     /// Returns the remaining text.
@@ -132,7 +146,7 @@ impl MarkdownRenderer {
         let block = std::mem::take(&mut self.block);
         if !block.trim().is_empty() {
             self.separate_block(out);
-            out.push_str(&render_block(&block));
+            out.push_str(&render_block(&block, columns_of(io::stdout())));
         }
     }
 
@@ -187,8 +201,11 @@ fn code_line(line: &str, out: &mut String) {
 }
 
 /// Renders a block as lines for the terminal.
-fn render_block(block: &str) -> String {
-    let mut page = RenderedBlock::default();
+fn render_block(block: &str, columns: Option<u16>) -> String {
+    let mut page = RenderedBlock {
+        columns,
+        ..RenderedBlock::default()
+    };
     for event in Parser::new_ext(
         block,
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS,
@@ -203,6 +220,12 @@ fn render_block(block: &str) -> String {
 #[derive(Default)]
 struct RenderedBlock {
     out: String,
+    /// Width of the terminal.
+    columns: Option<u16>,
+    /// Start of the text of the line in the output.
+    text_at: usize,
+    /// Width of the marks and the indentation before this text.
+    indent: usize,
     /// Styles around the next text, the innermost last.
     styles: Vec<Style>,
     /// Numbers of the enclosing lists, `None` for bullets.
@@ -344,10 +367,7 @@ impl RenderedBlock {
         if std::mem::replace(&mut self.is_in_line, true) {
             return;
         }
-        let dim = paint::DIM;
-        for _ in 0..self.quotes {
-            let _ = write!(self.out, "{dim}│{dim:#} ");
-        }
+        self.quote_marks();
         let depth = self.lists.len();
         match self.mark.take() {
             Some(mark) => {
@@ -355,10 +375,35 @@ impl RenderedBlock {
             }
             None => self.out.extend(std::iter::repeat_n("  ", depth)),
         }
+        self.text_at = self.out.len();
+        let before = &self.out[self.out.rfind('\n').map_or(0, |at| at + 1)..];
+        self.indent = text_width(&strip_str(before).to_string());
+    }
+
+    fn quote_marks(&mut self) {
+        let dim = paint::DIM;
+        for _ in 0..self.quotes {
+            let _ = write!(self.out, "{dim}│{dim:#} ");
+        }
     }
 
     fn end_line(&mut self) {
         if std::mem::take(&mut self.is_in_line) {
+            let text = self.out.split_off(self.text_at);
+            let columns = self.columns.map(usize::from);
+            for (number, line) in wrapped(&text, columns, self.indent).lines().enumerate() {
+                if number > 0 {
+                    self.out.push('\n');
+                }
+                // Quotation marks are before each line.
+                match line.get(2 * self.quotes..).filter(|_| number > 0) {
+                    Some(line) => {
+                        self.quote_marks();
+                        self.out.push_str(line);
+                    }
+                    None => self.out.push_str(line),
+                }
+            }
             self.out.push('\n');
         }
     }

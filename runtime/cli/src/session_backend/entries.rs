@@ -193,12 +193,14 @@ fn host_fact(scope: TurnScope, fact: HostFact) -> DisplayEvent {
 }
 
 fn request_decided(decided: RequestDecided) -> DisplayEvent {
-    let text = match (decided.reason, decided.approved) {
-        (Some(StopReason::User) | None, Some(true)) => "allowed".to_owned(),
-        (Some(StopReason::User) | None, Some(false)) => "denied".to_owned(),
-        (Some(StopReason::User) | None, None) if decided.values.is_some() => "answered".to_owned(),
-        (Some(StopReason::User) | None, None) => "not answered".to_owned(),
-        (Some(reason), _) => format!("the request was settled: {reason}"),
+    let text = match (decided.approved, decided.reason) {
+        (Some(true), _) => "allowed".to_owned(),
+        (_, Some(reason)) if !matches!(reason, StopReason::User | StopReason::Policy) => {
+            format!("not answered: {reason}")
+        }
+        (Some(false), _) => "denied".to_owned(),
+        (None, _) if decided.values.is_some() => "answered".to_owned(),
+        (None, _) => "not answered".to_owned(),
     };
     DisplayEvent::Decided {
         request_id: decided.request_id,
@@ -208,9 +210,42 @@ fn request_decided(decided: RequestDecided) -> DisplayEvent {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_host::protocol::Failure;
+    use trunkline_host::protocol::{Failure, RequestId};
 
     use super::*;
+
+    #[test]
+    fn a_decision_has_the_words_of_the_history() {
+        let no = None::<StopReason>;
+        for (approved, reason, expected) in [
+            (Some(true), Some(StopReason::Policy), "allowed"),
+            (Some(false), no, "denied"),
+            (
+                Some(false),
+                Some(StopReason::Shutdown),
+                "not answered: shutdown",
+            ),
+            (None, Some(StopReason::Timeout), "not answered: timeout"),
+            (None, no, "not answered"),
+        ] {
+            let decided = RequestDecided {
+                request_id: RequestId::new("r").unwrap(),
+                approved,
+                reason,
+                option_id: None,
+                updated_input: None,
+                values: None,
+                cancelled: None,
+                always: None,
+                by: None,
+                name: None,
+            };
+            let DisplayEvent::Decided { text, .. } = request_decided(decided) else {
+                panic!("{expected}");
+            };
+            assert_eq!(text, expected);
+        }
+    }
 
     #[test]
     fn an_end_is_the_one_that_a_host_of_this_process_reports() {

@@ -18,7 +18,7 @@ use crate::{
     exit, journal, listing,
     session_backend::refusal_text,
     target::AgentTarget,
-    terminal::{columns_of, one_line},
+    terminal::{columns, columns_of, one_line, wrapped},
 };
 
 /// Limit of listed sessions, unless `--limit` names another.
@@ -186,7 +186,8 @@ pub(super) async fn list_sessions(
     }
     list.print()?;
     if let Some(cursor) = next {
-        anstream::eprintln!("note: there are more; --after {cursor} lists them");
+        let note = format!("note: there are more; `--after {cursor}` lists them");
+        anstream::eprintln!("{}", wrapped(&note, columns(), 0));
     }
     Ok(exit::OK)
 }

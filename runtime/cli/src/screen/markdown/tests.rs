@@ -24,6 +24,26 @@ fn a_paragraph_is_shown_when_it_is_complete() {
 }
 
 #[test]
+fn lines_are_wrapped_between_words_below_their_marks() {
+    let text = "Some **bold words** and ticks ago\n\n- one two three four five six seven\n\n> said one two three four five six\n";
+    let shown = render_block(text, Some(24));
+    let shown = anstream::adapter::strip_str(&shown).to_string();
+    assert_eq!(
+        shown,
+        "Some bold words and\nticks ago\n• one two three four\n  five six seven\n│ said one two three\n│ four five six\n"
+    );
+}
+
+#[test]
+fn the_end_of_an_incomplete_paragraph_is_shown_while_it_waits() {
+    let mut markdown = MarkdownRenderer::default();
+    markdown.push("one\ntwo \u{1b}[2J");
+    assert_eq!(markdown.waiting_end(), "one two ␛[2J");
+    markdown.push(&"x".repeat(100));
+    assert_eq!(markdown.waiting_end(), format!("…{}", "x".repeat(30)));
+}
+
+#[test]
 fn however_it_is_cut_the_same_is_shown() {
     let text = "# Title\n\nA *b* `c`.\n\n- one\n- two\n\n  more\n\n1. x\n2. y\n\n```rust\nfn a() {}\n\n# no title\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> said\n> so\n\n[here](http://x)\n";
     let expected = whole(text);
