@@ -354,9 +354,15 @@ fn a_list_says_what_each_session_does_and_is_filtered_and_read_by_page() {
         "{}",
         shown.stdout
     );
-    sessions(&home, &["--limit", "1"])
-        .must_end_with(0)
-        .must_say("there are more; --after ");
+    let narrow = home
+        .command(["sessions", "--journal", "journal", "--limit", "1"])
+        .env("COLUMNS", "40")
+        .output()
+        .unwrap();
+    let note = super::Ran::of(narrow);
+    // The option and its cursor are on one line.
+    note.must_end_with(0)
+        .must_say("note: there are more;\n`--after ");
     end(host);
     assert_eq!(list(&[]).0, all(["detached", "detached", "closed"]));
 }
