@@ -90,15 +90,16 @@ pub fn sweep(group: u32, mark: &str, folder: &Path) -> Vec<Orphan> {
     }
     // Killing may uncover children that were started meanwhile: repeat until none is found.
     for _ in 0..8 {
-        let found = remaining();
+        // Before the first kill, which may end others.
+        let with_end = |process: Seen| (process.is_ending(), process);
+        let found: Vec<(bool, Seen)> = remaining().into_iter().map(with_end).collect();
         if found.is_empty() {
             break;
         }
-        for process in found {
+        for (ending, process) in found {
             let Some(pid) = Pid::from_raw(process.pid.cast_signed()) else {
                 continue;
             };
-            let ending = process.is_ending();
             kill(&process);
             let reaped =
                 waitpid(Some(pid), WaitOptions::NOHANG).is_ok_and(|status| status.is_some());
