@@ -79,7 +79,7 @@ pub enum SandboxError {
         path: OsString,
     },
     /// The program exists, but not inside.
-    #[error("find {file:?} inside the sandbox: add {} to `read_only`", named(.add))]
+    #[error("run {file:?}, which the sandbox hides; add {} to its `read_only`", named(.add))]
     NotVisible {
         /// The program, where it is outside.
         file: PathBuf,

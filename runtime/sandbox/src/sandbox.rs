@@ -1,6 +1,6 @@
 //! What a sandbox is asked for.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 /// What a child may see and reach.
 ///
@@ -19,6 +19,9 @@ pub struct Sandbox {
     /// As whom the child runs inside: user and group number. `None` is 1000 and 1000 with
     /// bubblewrap, the host's own in a container.
     pub user: Option<(u32, u32)>,
+    /// Programs that the child starts, which bubblewrap must not hide if they exist outside. No
+    /// file names them: the program that knows the profiles does.
+    pub programs: Vec<OsString>,
 }
 
 /// Who makes a sandbox.
@@ -65,6 +68,7 @@ impl Sandbox {
             writable: Vec::new(),
             network: Network::None,
             user: None,
+            programs: Vec::new(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Whether the program that is to run will be found inside.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use crate::grant::{Place, follow};
@@ -8,14 +8,28 @@ use crate::view::View;
 use crate::{Inside, SandboxError};
 use trunkline_process::{DEFAULT_PATH, is_executable, program_candidates};
 
-/// Refuses a program that is not there inside, and names what has to be granted.
+/// Refuses a program that is not there inside, and names what has to be granted. The programs that
+/// it starts may be missing: the program itself reports that.
 ///
 /// The interpreter of a script is not looked for: the init program tells when it is missing.
-pub(crate) fn visible(view: &View, inside: &Inside<'_>) -> Result<(), SandboxError> {
+pub(crate) fn check_programs(
+    view: &View,
+    inside: &Inside<'_>,
+    started: &[OsString],
+) -> Result<(), SandboxError> {
+    for program in started {
+        if let Err(error @ SandboxError::NotVisible { .. }) = check_program(view, inside, program) {
+            return Err(error);
+        }
+    }
+    check_program(view, inside, inside.program)
+}
+
+fn check_program(view: &View, inside: &Inside<'_>, program: &OsStr) -> Result<(), SandboxError> {
     let path = inside.variable("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
     let mut outside = None;
-    for file in program_candidates(inside.program, path, inside.work_dir) {
-        let Some(place) = program(&file) else {
+    for file in program_candidates(program, path, inside.work_dir) {
+        let Some(place) = follow_program(&file) else {
             continue;
         };
         let add = not_shown(view, &file, &place);
@@ -25,13 +39,13 @@ pub(crate) fn visible(view: &View, inside: &Inside<'_>) -> Result<(), SandboxErr
         outside.get_or_insert(SandboxError::NotVisible { file, add });
     }
     Err(outside.unwrap_or_else(|| SandboxError::NotFound {
-        program: inside.program.to_owned(),
+        program: program.to_owned(),
         path: path.to_owned(),
     }))
 }
 
 /// Where a program is, if it is one that may be run.
-fn program(file: &Path) -> Option<Place> {
+fn follow_program(file: &Path) -> Option<Place> {
     let place = follow(file).ok()?;
     is_executable(&place.real).then_some(place)
 }

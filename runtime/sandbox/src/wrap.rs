@@ -97,7 +97,7 @@ pub fn wrap(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<CommandLine, Sandb
             let own = accounts::write(inside.private, user, &home)?;
             let system = view::System::read();
             let view = view::View::new(&grants, &system, &own, &sandbox.network, inside.outlet);
-            search::visible(&view, inside)?;
+            search::check_programs(&view, inside, &sandbox.programs)?;
             Ok(bubblewrap::command_line(
                 &tool,
                 &view,

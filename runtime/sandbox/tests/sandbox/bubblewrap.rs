@@ -475,7 +475,15 @@ fn a_program_elsewhere_is_named_with_what_to_add() {
     assert_eq!(*add, [ground.at("tools/bin"), ground.at("tools/real")]);
     assert!(error.to_string().contains("`read_only`"), "{error}");
 
+    // The same for a program that the child starts, if it exists.
+    ground.sandbox.programs = vec!["no-such-tool".into()];
+    ground.wrap("sh", &[]).unwrap();
+    ground.sandbox.programs = vec!["tool".into()];
+    let started = ground.wrap("sh", &[]).unwrap_err();
+    assert_eq!(started.to_string(), error.to_string());
+
     ground.sandbox.read_only = add.clone();
+    ground.wrap("sh", &[]).unwrap();
     assert_eq!(ground.says("tool"), "ran");
     ground.wrap("tool", &[]).unwrap();
 
