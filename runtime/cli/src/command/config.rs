@@ -15,7 +15,7 @@ use super::{print_json, print_line, print_text};
 use crate::{
     error::{CliError, CommandResult},
     exit, paint,
-    private_file::{create_private, write_private},
+    private_file::write_output,
     target,
 };
 
@@ -162,7 +162,7 @@ impl ImportArgs {
             })?;
         match &self.output {
             None => drop(print_text(text)?),
-            Some(path) => write_config(path, &text, self.force)?,
+            Some(path) => write_output(path, text.as_bytes(), self.force)?,
         }
         let dim = paint::DIM;
         for note in notes.iter().chain(&loaded.notices) {
@@ -196,24 +196,4 @@ fn read_limited(source: impl Read) -> io::Result<String> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, error));
     }
     Ok(text)
-}
-
-/// Writes a configuration with mode 0600, because it may contain secrets. An existing file is only
-/// replaced with `force`.
-fn write_config(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
-    let store = if force { write_private } else { create_private };
-    // A mistyped folder is not created.
-    let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    let folder_exists = folder.map_or(Ok(()), |folder| folder.metadata().map(|_| ()));
-    let stored = folder_exists.and_then(|()| store(path, text.as_bytes()));
-    stored.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => {
-            CliError::usage(anyhow!("{} exists already", path.display()))
-                .next("use another file, or replace it by --force")
-        }
-        _ => {
-            CliError::failed(anyhow!(error).context(format!("failed to write {}", path.display())))
-                .next("name a file in an existing folder by --output FILE")
-        }
-    })
 }

@@ -15,7 +15,7 @@ use crate::{
     daemon::DaemonSelection,
     error::{CliError, CommandResult},
     exit,
-    private_file::write_private,
+    private_file::write_output,
 };
 
 /// Creates, lists and revokes the access tokens of the daemon's HTTP API
@@ -80,9 +80,12 @@ pub(crate) struct NewTokenArgs {
     /// Allows access to all sessions, not only to those that the token opened
     #[arg(long)]
     all_sessions: bool,
-    /// Writes the token to a file of mode 0600 instead of printing it
+    /// Writes the token to a new file of mode 0600 instead of printing it
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replaces an existing file
+    #[arg(long, requires = "output")]
+    force: bool,
     #[command(flatten)]
     state: DaemonSelection,
 }
@@ -158,12 +161,9 @@ impl NewTokenArgs {
         let Some(output) = self.output else {
             return print_line(text);
         };
-        if let Err(error) = write_private(&output, format!("{text}\n").as_bytes()) {
+        if let Err(error) = write_output(&output, format!("{text}\n").as_bytes(), self.force) {
             tokens.revoke(&token.id).map_err(to_cli_error)?;
-            let file = output.display();
-            return Err(CliError::failed(anyhow!(
-                "failed to write the token to {file}: {error}; no token was created"
-            )));
+            return Err(error);
         }
         Ok(exit::OK)
     }

@@ -7,11 +7,11 @@ use clap::Args;
 use serde_json::{Value, json};
 use trunkline_host::config::{Document, Profile};
 
-use super::write_config;
 use crate::{
     command::{installed_agents, print_line},
     error::{CliError, CommandResult},
     overrides::{KeyAssignment, assign, assignment},
+    private_file::write_output,
     target,
 };
 
@@ -69,11 +69,8 @@ impl InitArgs {
             .iter()
             .map(|agent| json!({ "id": agent, "profile": agent }))
             .collect();
-        write_config(
-            &self.output,
-            &to_text(&json!({ "agents": entries }))?,
-            self.force,
-        )?;
+        let text = to_text(&json!({ "agents": entries }))?;
+        write_output(&self.output, text.as_bytes(), self.force)?;
         print_line(format_args!(
             "wrote {}: {}",
             self.output.display(),
@@ -128,7 +125,7 @@ impl AddArgs {
             &self.set,
         )?;
         let permissions = path.metadata().ok().map(|found| found.permissions());
-        write_config(&path, &to_text(&document.value)?, exists)?;
+        write_output(&path, to_text(&document.value)?.as_bytes(), exists)?;
         if let Some(permissions) = permissions {
             std::fs::set_permissions(&path, permissions)?;
         }

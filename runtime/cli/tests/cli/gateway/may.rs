@@ -622,12 +622,25 @@ fn a_token_is_written_to_a_file_of_its_own() {
     // What cannot be written is no token.
     std::fs::write(home.path().join("taken"), "").unwrap();
     home.run([&new[..], &["--output", "taken/token"]].concat())
-        .must_end_with(1);
+        .must_end_with(1)
+        .must_say("Not a directory");
+    let over = |more: &[&str]| home.run([&new[..], &["--output", "taken"], more].concat());
+    over(&[])
+        .must_end_with(2)
+        .must_say("taken exists already")
+        .must_say("--force");
+    assert_eq!(std::fs::read(home.path().join("taken")).unwrap(), b"");
     home.run([&new[..], &["--name", "a b"]].concat())
         .must_end_with(2);
     let tokens = home.run(["token", "list", "--state", "state", "--json"]);
     let tokens: Value = serde_json::from_str(tokens.must_end_with(0).stdout.trim()).unwrap();
     assert_eq!(tokens.as_array().unwrap().len(), 1, "{tokens}");
+    over(&["--force"]).must_end_with(0);
+    assert!(
+        std::fs::read(home.path().join("taken"))
+            .unwrap()
+            .starts_with(b"tlk_")
+    );
     daemon.down();
 }
 
