@@ -71,8 +71,8 @@ impl CliError {
         redact::message(&chain(&self.error)).into_owned()
     }
 
-    /// Prints the error to stderr, and returns the exit code. An output that nothing reads is no
-    /// failure.
+    /// Prints the error to stderr, and returns the exit code. A list that nothing reads to its end is
+    /// no failure.
     pub(crate) fn report(&self) -> ExitCode {
         if self.is_broken_pipe() {
             return ExitCode::from(exit::OK);

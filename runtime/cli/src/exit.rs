@@ -11,6 +11,8 @@ pub(crate) const USAGE: u8 = 2;
 pub(crate) const NOT_STARTED: u8 = 3;
 /// Ctrl-C: 128 and the number of SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
+/// Stdout was closed before the answer was written: 128 and the number of SIGPIPE.
+pub(crate) const BROKEN_PIPE: u8 = 141;
 /// SIGTERM or SIGHUP: 128 and the number of SIGTERM.
 pub(crate) const TERMINATED: u8 = 143;
 
@@ -22,6 +24,7 @@ Exit codes:
     2  the command line or the configuration is wrong
     3  the adapter could not be started, or its agent is not installed
   130  interrupted by Ctrl-C
+  141  the reader of the answer closed its pipe before the end
   143  ended by SIGTERM or SIGHUP";
 
 #[cfg(test)]
@@ -30,7 +33,15 @@ mod tests {
 
     #[test]
     fn the_table_names_every_code() {
-        for code in [OK, FAILED, USAGE, NOT_STARTED, INTERRUPTED, TERMINATED] {
+        for code in [
+            OK,
+            FAILED,
+            USAGE,
+            NOT_STARTED,
+            INTERRUPTED,
+            BROKEN_PIPE,
+            TERMINATED,
+        ] {
             let named = TABLE
                 .lines()
                 .any(|line| line.trim_start().starts_with(&format!("{code}  ")));

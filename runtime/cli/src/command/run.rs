@@ -60,7 +60,7 @@ questions appear on the terminal; without a terminal they are denied, with a \
 notice on stderr.
 
 If a daemon runs with the same configuration (`trunkline up`), it runs the session; \
--v logs which process runs it, and why. With --adapter, --no-daemon, --journal, or an \
+a note has the reason if it does not. With --adapter, --no-daemon, --journal, or an \
 agent option other than --cwd, this process runs the session.
 
 A session of the daemon or of --journal is stored: its agent is released at the end, \
@@ -71,8 +71,11 @@ agent then need a journal that no other process serves.
 message. The last line has the type `end` and always `cause`, `status`, \
 `delivered`, `exit`, `usage` and `session_id`, which is null if nothing is stored.
 
+If the reader of the answer closes its pipe, as `head` does, the turn is stopped.
+
 Exit codes: 0 the turn completed, 1 it did not complete, 2 the command line or the \
-configuration is wrong, 3 the adapter could not be started, 130 Ctrl-C.")]
+configuration is wrong, 3 the adapter could not be started, 130 Ctrl-C, 141 the reader \
+of the answer closed its pipe.")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     target: AgentTarget,
@@ -328,7 +331,14 @@ impl SingleTurn {
                 };
             }
         };
-        let outcome = conversation.turn(&mut open.session, no, interrupts).await?;
+        let outcome = match conversation.turn(&mut open.session, no, interrupts).await {
+            // Nothing reads the rest of the answer, so the turn ends as by Ctrl-C.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                open.session.stop_turn(no);
+                return Ok((exit::BROKEN_PIPE, None));
+            }
+            outcome => outcome?,
+        };
         open.session.check_host()?;
         Ok(match outcome {
             TurnOutcome::Ended(end) | TurnOutcome::Closed(Some(end), _) => {
