@@ -43,7 +43,8 @@ mod wire;
 
 pub(crate) use self::{
     chat::{ExportTranscript, Speaker},
-    doctor::{installed::must_be_here, installed_agents},
+    doctor::{installed::agent_program, installed::must_be_here, installed_agents},
+    sessions::time_ago,
 };
 
 /// A command of the program.

@@ -26,6 +26,7 @@ use crate::{
     error::CliError,
     journal::{SOCKET, has_host},
     private_file::write_private,
+    target::EffectiveConfig,
 };
 
 /// Option that selects a daemon.
@@ -46,10 +47,9 @@ pub(crate) struct RunningDaemon {
     pub(crate) http: String,
     pub(crate) socket: PathBuf,
     pub(crate) pid: u32,
-    /// Configuration, compared by [`AgentTarget::effective`](crate::target::AgentTarget::effective).
-    /// `None` if no other configuration can equal it.
+    /// `None` if no command can have the same configuration.
     #[serde(default)]
-    pub(crate) configuration: Option<String>,
+    pub(crate) effective: Option<EffectiveConfig>,
     /// Working directory at its start.
     #[serde(default)]
     pub(crate) folder: PathBuf,
@@ -158,6 +158,18 @@ impl DaemonFolder {
     fn no_daemon_error(&self) -> CliError {
         CliError::failed(anyhow!("no daemon is running in {}", self.0.display()))
             .next("`trunkline up` starts one; --state FOLDER names another folder")
+    }
+
+    /// Returns the error for a daemon that does not answer.
+    pub(crate) fn no_answer_error(&self) -> CliError {
+        let process = self.running().map_or_else(
+            |_| String::new(),
+            |running| format!(" (process {})", running.pid),
+        );
+        let folder = self.0.display();
+        CliError::failed(anyhow!("the daemon in {folder}{process} does not answer")).next(
+            "it is stopped or overloaded; try again, or end that process and run `trunkline up`",
+        )
     }
 
     /// Sends a request, and returns the answer.

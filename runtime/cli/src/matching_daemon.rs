@@ -5,7 +5,10 @@ use std::{io, path::Path, time::Duration};
 use clap::Args;
 use tokio::{net::UnixStream, time::timeout};
 use trunkline_client::connect_unix;
-use trunkline_host::{config::AgentConfig, protocol::SessionStart};
+use trunkline_host::{
+    config::{AgentConfig, defaults},
+    protocol::SessionStart,
+};
 
 use crate::{
     daemon::{self, DaemonFolder, RunningDaemon},
@@ -13,7 +16,7 @@ use crate::{
     open_session::OpenSession,
     overrides::AgentOverrides,
     session_backend::SessionBackend,
-    target::{AgentTarget, print_notices},
+    target::{AgentTarget, EffectiveConfig, RESTART, is_no_work_dir, print_notices},
 };
 
 /// Timeout for the daemon to open a session, in case it hangs.
@@ -27,9 +30,52 @@ pub(crate) struct DaemonChoice {
     pub(crate) no_daemon: bool,
 }
 
+/// Reason why this process is the host, although a daemon is recorded.
+struct DaemonBypass {
+    why: String,
+    /// Next step. `None` if the user has chosen this, or no daemon is running.
+    next: Option<String>,
+}
+
+impl DaemonBypass {
+    /// The user must know: nothing else shows that the daemon does not have the session.
+    fn noted(why: impl Into<String>, next: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            next: Some(next.into()),
+        }
+    }
+
+    fn expected(why: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            next: None,
+        }
+    }
+
+    fn own_host_option(option: Option<&str>) -> Result<(), Self> {
+        option.map_or(Ok(()), |option| {
+            Err(Self::expected(format!(
+                "{option} requires a host in this process"
+            )))
+        })
+    }
+
+    /// Reports the reason: as a note if the user must know, otherwise in the log.
+    fn report(&self, consequence: &str) {
+        let why = &self.why;
+        match &self.next {
+            None => tracing::info!("this process runs the session, not the daemon: {why}"),
+            Some(next) => print_notices(&[format!(
+                "this process runs the session, not the daemon: {why}; {consequence}{next}, or add --no-daemon to omit this note"
+            )]),
+        }
+    }
+}
+
 /// Opens a session whose id starts with `prefix` in the daemon that would do the same as a host in
-/// this process. `None` if there is none, or if it refuses or does not answer within 10 s; the log
-/// has the reason if one is running.
+/// this process. `None` if there is none, or if it refuses or does not answer within 10 s. A note
+/// has the reason if a daemon is running, unless the user has chosen a host in this process.
 ///
 /// # Cancel safety
 /// Cancelling may leave an open session.
@@ -40,80 +86,68 @@ pub(crate) async fn open(
     overrides: &AgentOverrides,
     config: Option<&Path>,
 ) -> Option<OpenSession> {
-    let (folder, running) = if choice.no_daemon {
-        None
-    } else {
-        recorded_daemon()
-    }?;
-    log_refusal(try_open(prefix, folder, running, target, overrides, config).await)
-}
-
-/// Logs the reason why this process is the host.
-fn log_refusal<T>(found: Result<T, String>) -> Option<T> {
-    found
-        .inspect_err(|why| tracing::info!("this process runs the session, not the daemon: {why}"))
+    let (folder, running) = recorded_daemon(choice)?;
+    let opened = try_open(prefix, folder, running, target, overrides, config).await;
+    opened
+        .inspect_err(|bypass| bypass.report("the session is not stored; "))
         .ok()
 }
 
 /// Returns the recorded daemon, running or not.
-fn recorded_daemon() -> Option<(DaemonFolder, RunningDaemon)> {
-    let folder = daemon::folder()?;
+fn recorded_daemon(choice: DaemonChoice) -> Option<(DaemonFolder, RunningDaemon)> {
+    let folder = daemon::folder().filter(|_| !choice.no_daemon)?;
     let running = folder.running().ok()?;
     Some((folder, running))
 }
 
-fn own_host_option(option: &str) -> String {
-    format!("{option} requires a host in this process")
-}
-
-/// Returns the selected agent, and notices, if the daemon has the same configuration.
-fn matching_agent(
+/// Connects to the daemon, and returns the selected agent, its configuration and notices, if the
+/// daemon runs the agent as this process would.
+async fn connect_matching(
     running: &RunningDaemon,
     target: &AgentTarget,
     config: Option<&Path>,
-) -> Result<(AgentConfig, Vec<String>), String> {
-    if let Some(option) = target.own_host_option() {
-        return Err(own_host_option(option));
-    }
-    let effective = target.effective(config);
-    let (agent, effective, notices) = effective.ok_or("the configuration is invalid")?;
-    if running.configuration.as_ref() == Some(&effective) {
-        Ok((agent, notices))
-    } else {
-        Err(
-            "its configuration differs; `trunkline daemon reload` makes it reload the file"
-                .to_owned(),
-        )
-    }
+) -> Result<(UnixStream, AgentConfig, EffectiveConfig, Vec<String>), DaemonBypass> {
+    DaemonBypass::own_host_option(target.own_host_option())?;
+    let stream = connect(running).await?;
+    let (agent, own, notices) = target
+        .effective(config)
+        // The host in this process reports the error.
+        .ok_or_else(|| DaemonBypass::expected("the configuration is invalid"))?;
+    let of_daemon = running.effective.as_ref().ok_or_else(|| {
+        let why = "it runs an adapter of its command line, or is another version of trunkline";
+        DaemonBypass::noted(why, RESTART)
+    })?;
+    of_daemon
+        .check_agent(&agent.id, &own)
+        .map_err(|(why, next)| DaemonBypass::noted(why, next))?;
+    Ok((stream, agent, own, notices))
 }
 
 /// Connects to the daemon that would do the same as a host in this process, for a hub that opens
-/// sessions itself. `None` if there is none; the log has the reason if one is running.
+/// sessions itself. `None` if there is none; a note has the reason if one is running.
 pub(crate) async fn connect_stream(
     choice: DaemonChoice,
     target: &AgentTarget,
     config: Option<&Path>,
 ) -> Option<UnixStream> {
-    let (_, running) = if choice.no_daemon {
-        None
-    } else {
-        recorded_daemon()
-    }?;
-    let same = log_refusal(matching_agent(&running, target, config));
-    let (_, notices) = same?;
-    let stream = log_refusal(connect(&running).await.map_err(|error| error.to_string()))?;
+    let (_, running) = recorded_daemon(choice)?;
+    let matching = connect_matching(&running, target, config).await;
+    let (stream, _, _, notices) = matching.inspect_err(|bypass| bypass.report("")).ok()?;
     print_notices(&notices);
     tracing::info!("the daemon runs the sessions");
     Some(stream)
 }
 
 /// Returns the folder that a session must name, if its agent would otherwise work in another one.
+/// An installed agent that no configuration names works in the home folder only if it is named.
 fn folder_to_name(
     overrides: &AgentOverrides,
     agent: &AgentConfig,
+    is_configured: bool,
     running: &RunningDaemon,
 ) -> Result<Option<String>, String> {
     let of_agent = &agent.command.work_dir;
+    let needs_name = !is_configured && is_no_work_dir(&running.folder);
     let own = std::env::current_dir().map_err(|error| error.to_string())?;
     let here = overrides
         .cwd()
@@ -121,12 +155,8 @@ fn folder_to_name(
     let here = here
         .canonicalize()
         .map_err(|error| format!("{}: {error}", here.display()))?;
-    if running
-        .folder
-        .join(of_agent)
-        .canonicalize()
-        .is_ok_and(|there| there == here)
-    {
+    let there = running.folder.join(of_agent).canonicalize();
+    if !needs_name && there.is_ok_and(|there| there == here) {
         return Ok(None);
     }
     match here.into_os_string().into_string() {
@@ -148,31 +178,38 @@ async fn try_open(
     target: &AgentTarget,
     overrides: &AgentOverrides,
     config: Option<&Path>,
-) -> Result<OpenSession, String> {
-    if let Some(option) = overrides.own_host_option() {
-        return Err(own_host_option(option));
-    }
-    let (agent, notices) = matching_agent(&running, target, config)?;
+) -> Result<OpenSession, DaemonBypass> {
+    DaemonBypass::own_host_option(overrides.own_host_option())?;
+    let (stream, agent, own, notices) = connect_matching(&running, target, config).await?;
+    let in_its_folder = || format!("run the command in {}", running.folder.display());
+    let is_configured = own.file.is_some() || agent.id == defaults::BUILT_IN_AGENT;
+    let cwd = folder_to_name(overrides, &agent, is_configured, &running)
+        .map_err(|why| DaemonBypass::noted(why, in_its_folder()))?;
     let start = SessionStart {
-        cwd: folder_to_name(overrides, &agent, &running)?,
+        cwd,
         ..SessionStart::default()
     };
-    let stream = connect(&running).await.map_err(|error| error.to_string())?;
     let (input, output) = stream.into_split();
     let opened = async {
         let client = journal::connect_streams(input, output).await?;
         SessionBackend::open(client, prefix, Some(agent.id.clone()), start.clone()).await
     };
-    let opened = timeout(OPEN_TIMEOUT, opened)
-        .await
-        .map_err(|_| "it does not answer")?;
-    let mut session = opened.map_err(|fault| fault.text())?;
+    let opened = timeout(OPEN_TIMEOUT, opened).await.map_err(|_| {
+        let limit = OPEN_TIMEOUT.as_secs();
+        DaemonBypass::noted(
+            format!("it did not open the session within {limit} s"),
+            "see `trunkline daemon status`",
+        )
+    })?;
+    let mut session = opened
+        .map_err(|error| DaemonBypass::noted(error.text(), "see `trunkline daemon status`"))?;
     if start.cwd.is_some() && !session.works_there().await {
         let id = session.id().clone();
         session.close().await;
         // Ignored: an empty session may remain.
         let _ = folder.remove_session(&id).await;
-        return Err("its agent works only in the folder of the daemon".to_owned());
+        let why = "its agent works only in the folder of the daemon";
+        return Err(DaemonBypass::noted(why, in_its_folder()));
     }
     print_notices(&notices);
     tracing::info!("the daemon runs the session {}", session.id());
@@ -180,15 +217,20 @@ async fn try_open(
 }
 
 /// Connects to the daemon itself: another host may listen in its journal's folder.
-async fn connect(running: &RunningDaemon) -> io::Result<UnixStream> {
-    let stream = connect_unix(&running.socket).await?;
-    let pid = stream
-        .peer_cred()?
-        .pid()
-        .and_then(|pid| u32::try_from(pid).ok());
-    if pid == Some(running.pid) {
+async fn connect(running: &RunningDaemon) -> Result<UnixStream, DaemonBypass> {
+    let stream = connect_unix(&running.socket).await.map_err(|error| {
+        let why = error.to_string();
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                DaemonBypass::expected(why)
+            }
+            _ => DaemonBypass::noted(why, "see `trunkline daemon status`"),
+        }
+    })?;
+    let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
+    if peer.and_then(|pid| u32::try_from(pid).ok()) == Some(running.pid) {
         Ok(stream)
     } else {
-        Err(io::Error::other("another process listens there"))
+        Err(DaemonBypass::expected("another process listens there"))
     }
 }

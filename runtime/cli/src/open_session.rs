@@ -12,7 +12,7 @@ use trunkline_host::{
 };
 
 use crate::{
-    command::must_be_here,
+    command::{must_be_here, time_ago},
     daemon::DaemonFolder,
     error::{CliError, CommandResult},
     interrupt::InterruptSignals,
@@ -20,7 +20,7 @@ use crate::{
     listing,
     overrides::AgentOverrides,
     session_backend::{AttachMode, SessionBackend},
-    target::{self, AgentTarget, ChosenHost},
+    target::{self, AgentTarget, ChosenHost, print_notices},
 };
 
 /// A session that a command has opened or attached.
@@ -239,7 +239,7 @@ impl JournalAccess {
     }
 
     /// Returns the id of the last active session of the folder in which the agent would work: of the
-    /// named agent, or of any.
+    /// named agent, or of any. A note has the session and its agent.
     ///
     /// # Errors
     /// The journal has none, or cannot be listed.
@@ -263,19 +263,29 @@ impl JournalAccess {
             Some(line) => Some(target::parse_adapter_line(line)?.id),
             None => self.target.named_agent(),
         };
-        let of_agent = agent.as_ref().map(|agent| format!(" of the agent {agent}"));
-        let newest = listing::list_newest(&self.folder, agent).await?;
+        let newest = listing::list_newest(&self.folder, agent.clone()).await?;
         let mut open = newest
             .into_iter()
             .filter(|session| session.state != Some(SessionState::Closed));
         self.is_found_by_folder = true;
-        open.find(works_here).map(|session| session.session_id).ok_or_else(|| {
+        let found = open.find(works_here).ok_or_else(|| {
+            let of_agent = agent.as_ref().map(|agent| format!(" of the agent {agent}"));
             let of_agent = of_agent.unwrap_or_default();
             let missing = anyhow!("no stored session{of_agent} works in {}", here.display());
             CliError::usage(missing).next(
                 "omit --continue to begin one; `trunkline sessions` lists the sessions, and --session ID continues any",
             )
-        })
+        })?;
+        let id = found.session_id;
+        let owner = &found.agent_id;
+        let active = found.active.as_deref().map(time_ago).unwrap_or_default();
+        let mut note = format!("continues {id} of the agent {owner}, last active {active}");
+        let default = config.first_choice().map(|agent| &agent.id);
+        if let Some(default) = default.filter(|default| agent.is_none() && *default != owner) {
+            note = format!("{note}; --agent {default} selects a session of the default agent");
+        }
+        print_notices(&[note]);
+        Ok(id)
     }
 
     /// Selects the session's agent if the command line names no adapter.

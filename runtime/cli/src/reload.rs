@@ -19,7 +19,7 @@ use trunkline_host::{
 use crate::{
     daemon::{DaemonFolder, RunningDaemon, launch::DaemonLaunch},
     error::CliError,
-    target::{self, AgentTarget, ChosenHost, HostUse, MODEL, is_set},
+    target::{self, AgentTarget, ChosenHost, EffectiveConfig, HostUse, MODEL, is_set},
 };
 
 /// Inputs of a reload, and the host to change.
@@ -35,9 +35,9 @@ pub(crate) struct ConfigReload {
     began_with: Config,
     /// Agents that a configuration or the command line names; `None` for all.
     named: Option<Vec<String>>,
-    /// Text that is equal for equal configurations, of the configuration in force. Locked during a
-    /// reload, so that the last reload is the one in force.
-    effective: Mutex<Option<String>>,
+    /// Configuration in force, if another host can have it. Locked during a reload, so that the last
+    /// reload is the one in force.
+    effective: Mutex<Option<EffectiveConfig>>,
     /// Record of the daemon for commands.
     note: OnceLock<(DaemonFolder, RunningDaemon)>,
     /// Certificate of a daemon, which is reloaded together with the configuration.
@@ -78,7 +78,7 @@ impl ConfigReload {
         Ok((chosen, Arc::new(reload)))
     }
 
-    fn effective(&self) -> MutexGuard<'_, Option<String>> {
+    fn effective(&self) -> MutexGuard<'_, Option<EffectiveConfig>> {
         self.effective
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -87,8 +87,10 @@ impl ConfigReload {
     /// Returns a text that differs between different configurations.
     #[cfg(feature = "cluster")]
     pub(crate) fn digest(&self) -> String {
-        let effective = self.effective().clone();
-        let text = effective.unwrap_or_else(|| format!("{:?}", self.began_with.agents));
+        let text = match &*self.effective() {
+            Some(effective) => format!("{effective:?}"),
+            None => format!("{:?}", self.began_with.agents),
+        };
         crate::daemon::hex_digest(&text, 16)
     }
 
@@ -101,7 +103,7 @@ impl ConfigReload {
         let effective = self.effective();
         let (folder, running) = self.note.get_or_init(|| (folder, running));
         folder.note(&RunningDaemon {
-            configuration: effective.clone(),
+            effective: effective.clone(),
             ..running.clone()
         })
     }
@@ -215,7 +217,7 @@ impl ConfigReload {
         if let Some((folder, running)) = self.note.get()
             && let Err(error) = folder
                 .note(&RunningDaemon {
-                    configuration: in_force.clone(),
+                    effective: in_force.clone(),
                     ..running.clone()
                 })
                 .and_then(|()| record_variables(folder, variables))
@@ -278,7 +280,7 @@ impl ConfigReload {
 /// Returns the names of the variables that this process has and the agents of a configuration use.
 fn used_variables(config: &Config) -> Vec<String> {
     let mut agents = config.agents.clone();
-    agents.iter_mut().for_each(target::list_variables);
+    agents.iter_mut().for_each(target::complete_entry);
     let mut names: Vec<_> = agents
         .into_iter()
         .flat_map(|agent| agent.env_passthrough.into_iter().chain(agent.credentials))

@@ -196,7 +196,11 @@ impl SessionBackend {
             ..start
         };
         let opened = client.open_as(id.clone(), start).await;
-        let opened = opened.map_err(|error| refused(&id, error))?;
+        let opened = opened.map_err(|error| match error {
+            // The user does not know the id yet.
+            ClientError::SessionRefused { .. } => CliError::usage(refusal_text(error)),
+            error => refused(&id, error),
+        })?;
         let mut session = Self::new(client, opened, AttachMode::Control, String::new());
         // The first entry confirms that the session is stored.
         while session.is_kept && session.seq == 0 {
@@ -655,8 +659,13 @@ impl BackgroundCalls {
         while calls.try_join_next().is_some() {}
         calls.spawn(async move {
             match call.await {
-                // A settled request needs no answer.
-                Ok(()) | Err(ClientError::NotPending(_) | ClientError::SessionClosed { .. }) => {}
+                // A settled request needs no answer, and the command reports a host that has ended.
+                Ok(())
+                | Err(
+                    ClientError::NotPending(_)
+                    | ClientError::SessionClosed { .. }
+                    | ClientError::ConnectionLost(_),
+                ) => {}
                 Err(error) => tracing::warn!("a stop or an answer was not sent: {error}"),
             }
         });

@@ -25,7 +25,7 @@ use trunkline_profiles::{PROFILES, Profile};
 use trunkline_relay::RelayOptions;
 
 use crate::{
-    command::installed_agents,
+    command::{agent_program, installed_agents},
     completion,
     error::CliError,
     journal::{self, HostTask},
@@ -42,6 +42,7 @@ mod named;
 
 use self::line::parse_further_agent;
 pub(crate) use self::{
+    effective::{EffectiveConfig, RESTART},
     line::{command_line, parse_adapter_line},
     named::{add_built_in, agent_names, did_you_mean, is_built_in, no_agent, profile_names},
 };
@@ -142,7 +143,7 @@ pub(crate) fn build(config: Config) -> Result<Host, CliError> {
 
 /// Returns a builder with the agents of a configuration as this program runs them.
 pub(crate) fn builder(mut config: Config) -> HostBuilder {
-    config.agents.iter_mut().for_each(list_variables);
+    config.agents.iter_mut().for_each(complete_entry);
     host(config).usage_log(true)
 }
 
@@ -171,13 +172,17 @@ pub(crate) fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
-/// Lists the variables of the host from which the agent of a built-in profile gets its credentials,
-/// its model and its proxy. An entry that names such a variable keeps its choice, because another
+/// Adds to an entry of a built-in profile the program that its adapter starts, and the variables of
+/// the host from which the agent gets its credentials, its model and its proxy. An entry that names such a variable keeps its choice, because another
 /// variable could override it.
-pub(crate) fn list_variables(agent: &mut AgentConfig) {
+pub(crate) fn complete_entry(agent: &mut AgentConfig) {
     let Some(profile) = built_in(&agent.profile) else {
         return;
     };
+    let program = agent_program(agent).map(Into::into);
+    if let Some(sandbox) = &mut agent.sandbox {
+        sandbox.programs = program.into_iter().collect();
+    }
     let named = |name: &str| {
         agent.command.env.contains_key(name)
             || agent.env_passthrough.iter().any(|passed| passed == name)
@@ -230,8 +235,8 @@ pub(crate) struct HostConfig {
     pub(crate) config: Config,
     /// The selected agent.
     pub(crate) agent: AgentConfig,
-    /// Text as for [`AgentTarget::effective`].
-    pub(crate) effective: Option<String>,
+    /// `None` if no other host can have the same configuration.
+    pub(crate) effective: Option<EffectiveConfig>,
     /// Agents that a configuration or the command line names; `None` for all. The others are offered
     /// because they are installed.
     pub(crate) named: Option<Vec<String>>,
@@ -251,7 +256,7 @@ fn offer_installed(config: &mut Config) -> Result<(), CliError> {
 }
 
 /// Returns true for the root and the home folder: an agent works there only if its session names it.
-fn is_no_work_dir(folder: &Path) -> bool {
+pub(crate) fn is_no_work_dir(folder: &Path) -> bool {
     let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
     folder.parent().is_none() || home.is_some_and(|home| home == folder)
 }
@@ -485,7 +490,7 @@ impl AgentTarget {
 
     /// Returns the configuration with the selected agent, with further adapters, each as `ID=CMD
     /// ARGS`, and with further options that the sessions of every agent may set.
-    /// [`AgentTarget::host_of`] creates its host. The text is as for [`AgentTarget::effective`].
+    /// [`AgentTarget::host_of`] creates its host.
     ///
     /// # Errors
     /// The file or the command line is invalid.
@@ -513,12 +518,12 @@ impl AgentTarget {
             config.agents.push(agent);
         }
         let (mut config, mut agent) = target.select_agent(config, |_| Ok(()))?;
-        let effective = document.and_then(|document| effective::digest(&document, &config));
         let mut named = None;
         if host_use == HostUse::Daemon && config.source == Source::BuiltIn {
             named = Some(config.agents.iter().map(|agent| agent.id.clone()).collect());
             offer_installed(&mut config)?;
         }
+        let effective = document.and_then(|document| EffectiveConfig::new(&document, &config));
         for agent in config.agents.iter_mut().chain([&mut agent]) {
             agent.session_may = std::mem::take(&mut agent.session_may).union(may);
             agent.process_per_folder = host_use == HostUse::Daemon && !knows_folders(agent);
@@ -531,13 +536,13 @@ impl AgentTarget {
         })
     }
 
-    /// Returns the selected agent without changes by the command line, and a text that is equal for
-    /// equal configurations. `None` if no other host can have the same configuration, or if its own
-    /// host must report an error. Notices need a call of [`print_notices`].
+    /// Returns the selected agent without changes by the command line, and its configuration. `None`
+    /// if no other host can have the same configuration, or if its own host must report an error.
+    /// Notices need a call of [`print_notices`].
     pub(crate) fn effective(
         &self,
         file: Option<&Path>,
-    ) -> Option<(AgentConfig, String, Vec<String>)> {
+    ) -> Option<(AgentConfig, EffectiveConfig, Vec<String>)> {
         let target = self.by_environment();
         if target.adapter.is_some() {
             return None;
@@ -546,7 +551,7 @@ impl AgentTarget {
         let config = document.config(&check).ok()?;
         let notices = target.notices(&config);
         let (config, agent) = target.select_agent(config, |_| Ok(())).ok()?;
-        let effective = effective::digest(&document, &config)?;
+        let effective = EffectiveConfig::new(&document, &config)?;
         Some((agent, effective, notices))
     }
 

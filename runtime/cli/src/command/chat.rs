@@ -50,7 +50,7 @@ While the agent works: Ctrl-C stops the turn, a second Ctrl-C leaves. \
 /help lists the commands.
 
 If a daemon runs with the same configuration (`trunkline up`), it runs the session, \
-which continues when you leave; -v logs which process runs it, and why. With --adapter, \
+which continues when you leave; a note has the reason if it does not. With --adapter, \
 --journal, --debug, --no-daemon, or an agent option other than --cwd, this process \
 runs the session.")]
 pub(crate) struct ChatArgs {

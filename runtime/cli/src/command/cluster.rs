@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use clap::Args;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use trunkline_client::Method;
 
 use super::{print_json, print_line, table::ListTable};
@@ -16,6 +16,9 @@ use crate::{
 
 /// Interval of checks for remaining sessions.
 const CHECK_INTERVAL: Duration = Duration::from_millis(300);
+
+/// Timeout for the list of hosts.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Timeout for the end of stopped turns after the deadline.
 const END_TIMEOUT: Duration = Duration::from_secs(7);
@@ -142,7 +145,9 @@ impl DrainArgs {
 }
 
 pub(super) async fn list_hosts(folder: &DaemonFolder) -> Result<Vec<Value>, CliError> {
-    let mut told = folder.request(Method::GET, "/v1/hosts", None).await?;
+    let listed = folder.request(Method::GET, "/v1/hosts", None);
+    let listed = timeout(ANSWER_TIMEOUT, listed).await;
+    let mut told = listed.map_err(|_| folder.no_answer_error())??;
     Ok(told["hosts"]
         .as_array_mut()
         .map(std::mem::take)

@@ -173,7 +173,7 @@ impl DoctorArgs {
         let (policies, told) = policy::find_policies(&config);
         of_host.extend(told);
 
-        config.agents.iter_mut().for_each(target::list_variables);
+        config.agents.iter_mut().for_each(target::complete_entry);
         // Variables without a value are reported and removed, so that the rest can be checked.
         let unresolved: Vec<_> = config
             .agents

@@ -32,7 +32,7 @@ mod edit;
 mod list;
 mod live;
 
-pub(super) use self::list::time_ago;
+pub(crate) use self::list::time_ago;
 
 /// Size of one read of the journal, in bytes.
 const READ_BYTES: usize = 1024 * 1024;

@@ -25,6 +25,7 @@ use self::{
 };
 use super::{print_json, print_text};
 use crate::{
+    daemon::{self, DaemonFolder},
     error::{CliError, CommandResult},
     exit,
     interrupt::InterruptSignals,
@@ -43,8 +44,8 @@ mod transcript;
 /// Interval of requests to the host.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Timeout for an answer with `--once`: the host may query its agents first.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout for an answer with `--once`.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Limit of sessions whose titles are read, the last active first.
 const MAX_TITLES: u32 = 1000;
@@ -146,13 +147,20 @@ async fn request_report(
     });
     answered
         .await
-        .map_err(|_| CliError::failed(anyhow!("the host does not answer")))?
+        .map_err(|_| match DaemonFolder::of_journal(folder) {
+            Some(daemon) => daemon.no_answer_error(),
+            None => CliError::failed(anyhow!("the host of {} does not answer", folder.display()))
+                .next("it is stopped or overloaded; try again, or end its process"),
+        })?
 }
 
 fn no_host(folder: &Path) -> CliError {
     let shown = folder.display();
-    CliError::usage(anyhow!("no host serves the journal {shown}"))
-        .next(format!("start one by `trunkline serve --journal {shown}`"))
+    let error = CliError::usage(anyhow!("no host serves the journal {shown}"));
+    if daemon::journal().is_some_and(|journal| journal == folder) {
+        return error.next("start the daemon by `trunkline up`");
+    }
+    error.next(format!("start one by `trunkline serve --journal {shown}`"))
 }
 
 /// Result of a read in the background.

@@ -205,7 +205,7 @@ impl UpArgs {
             http: format!("http://{at}"),
             socket: folder.socket(),
             pid: std::process::id(),
-            configuration: None,
+            effective: None,
             folder: std::env::current_dir()?,
         };
 

@@ -81,10 +81,9 @@ impl DaemonLaunch {
         folder.write(&file(folder), self)
     }
 
-    /// Records the end of the daemon. Returns false if that end was recorded before, or the folder
-    /// has no launch.
+    /// Records the end of the daemon. Returns false if the folder has no launch.
     pub(crate) fn note_end(folder: &DaemonFolder, ended: DaemonEnd) -> io::Result<bool> {
-        let Some(launch) = Self::read(folder)?.filter(|it| it.ended != Some(ended)) else {
+        let Some(launch) = Self::read(folder)? else {
             return Ok(false);
         };
         let ended = Some(ended);

@@ -1,88 +1,200 @@
 //! Comparison of the configurations of two hosts.
 
-use serde_json::json;
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
 use trunkline_host::config::{Config, Document, Organisation};
 
-use super::model_of;
+use super::{MODEL, model_of};
 use crate::daemon::hex_digest;
 
-/// Returns a text that is equal for equal configurations of this program: of the file's contents
-/// and its folder, from which relative paths start, of the command line and the environment, and of
-/// the policies. The text reveals none of them. `None` if a policy cannot be read.
-pub(super) fn digest(document: &Document, config: &Config) -> Option<String> {
-    let folder = document
-        .source
-        .path()
-        .and_then(|file| std::path::absolute(file).ok());
-    let folder = folder
-        .as_deref()
-        .and_then(std::path::Path::parent)
-        .map(|folder| folder.to_string_lossy());
-    let agents: Vec<_> = config
-        .agents
-        .iter()
-        .map(|agent| (&agent.id, model_of(agent)))
-        .collect();
-    let policies = Organisation::of_this_machine(config.policy.as_deref()).ok()?;
-    let all = json!([
-        env!("CARGO_PKG_VERSION"),
-        option_env!("TRUNKLINE_COMMIT"),
-        folder,
-        document.value,
-        agents,
-        format!("{policies:?}"),
-    ]);
-    Some(hex_digest(&all.to_string(), 32))
+/// Next step if only a new process can have the same configuration.
+pub(crate) const RESTART: &str = "restart the daemon by `trunkline down` and `trunkline up`";
+
+/// The configuration in force of a host, without its secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EffectiveConfig {
+    /// Version of the program.
+    program: String,
+    /// File from which it was read; relative paths start in its folder. `None` without a file.
+    pub(crate) file: Option<PathBuf>,
+    /// Digest of the contents of the file and of the policies.
+    contents: String,
+    /// Model of each agent by its id, if the configuration or the environment names one.
+    agents: BTreeMap<String, Option<String>>,
+}
+
+impl EffectiveConfig {
+    /// Returns the configuration of a host that offers the agents of `config`. `None` if a policy
+    /// cannot be read.
+    pub(super) fn new(document: &Document, config: &Config) -> Option<Self> {
+        let policies = Organisation::of_this_machine(config.policy.as_deref()).ok()?;
+        let file = document.source.path();
+        let agents = config.agents.iter();
+        Some(Self {
+            program: format!(
+                "{} {:?}",
+                env!("CARGO_PKG_VERSION"),
+                option_env!("TRUNKLINE_COMMIT")
+            ),
+            file: file.and_then(|file| std::path::absolute(file).ok()),
+            contents: hex_digest(&format!("{} {policies:?}", document.value), 32),
+            agents: agents
+                .map(|agent| (agent.id.clone(), model_of(agent).map(str::to_owned)))
+                .collect(),
+        })
+    }
+
+    /// Checks that a host with this configuration runs an agent as a host with `own` would.
+    ///
+    /// # Errors
+    /// The difference, and the next step.
+    pub(crate) fn check_agent(&self, agent: &str, own: &Self) -> Result<(), (String, String)> {
+        let differs = |why: String, next: &str| Err((why, next.to_owned()));
+        let model = self.agents.get(agent);
+        if self.program != own.program {
+            return differs("it is another version of trunkline".to_owned(), RESTART);
+        }
+        if self.file != own.file {
+            let named = |file: &Option<PathBuf>| {
+                file.as_ref().map_or_else(
+                    || "no configuration".to_owned(),
+                    |file| file.display().to_string(),
+                )
+            };
+            let there = named(&self.file);
+            let here = named(&own.file);
+            let next = match self.file {
+                Some(_) => &format!("use its configuration by --config {there}"),
+                None => RESTART,
+            };
+            return differs(format!("it uses {there}, and this command {here}"), next);
+        }
+        if self.contents != own.contents {
+            let why = "its configuration or a policy has changed since it was read";
+            return differs(why.to_owned(), "run `trunkline daemon reload`");
+        }
+        let Some(model) = model else {
+            let next = match &self.file {
+                Some(file) => &format!(
+                    "add {agent} to {}, and run `trunkline daemon reload`",
+                    file.display()
+                ),
+                None => "run `trunkline daemon reload`, which finds installed agents",
+            };
+            return differs(format!("it does not offer the agent {agent}"), next);
+        };
+        if Some(model) != own.agents.get(agent) {
+            let why = format!("its {MODEL} is another one");
+            return differs(why, RESTART);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use trunkline_host::config::AgentConfig;
 
     use super::*;
 
     #[test]
-    fn what_has_an_effect_changes_it_and_the_default_does_not() {
-        let document = |text: &str| Document::new(serde_json::from_str(text).unwrap(), ".");
-        let of = |text: &str, change: &dyn Fn(&mut Config)| {
-            let document = document(text);
-            let mut config = document.config(&|_, _| Ok(())).unwrap();
-            change(&mut config);
-            digest(&document, &config).unwrap()
-        };
+    fn only_a_difference_that_has_an_effect_on_the_agent_counts_and_is_named() {
         let file =
             r#"{"agents": [{"id": "a", "profile": "echo"}, {"id": "b", "profile": "codex"}]}"#;
-        let same = of(file, &|_| {});
-        assert_eq!(
-            same,
-            of(&file.replace(": ", ":"), &|config| config.default_agent =
-                Some("b".to_owned()))
-        );
+        let of = |text: &str, change: &dyn Fn(&mut Config)| {
+            let document = Document::new(serde_json::from_str(text).unwrap(), ".");
+            let mut config = document.config(&|_, _| Ok(())).unwrap();
+            change(&mut config);
+            EffectiveConfig::new(&document, &config).unwrap()
+        };
+        let daemon = of(file, &|_| {});
+        let with_model = |index: usize| {
+            move |config: &mut Config| {
+                config.agents[index].config = Some(json!({ "model": "m" }));
+            }
+        };
+        let add = |config: &mut Config| config.agents.push(AgentConfig::built_in("c", "echo"));
+        for same in [
+            of(&file.replace(": ", ":"), &|config| {
+                config.default_agent = Some("b".to_owned());
+            }),
+            of(file, &add),
+            of(file, &with_model(1)),
+        ] {
+            assert_eq!(daemon.check_agent("a", &same), Ok(()));
+        }
         let secret = |value: &str| {
             let env = format!(r#""echo", "env": {{"KEY": "{value}"}}"#);
             of(&file.replacen(r#""echo""#, &env, 1), &|_| {})
         };
-        let all = [
-            same,
-            of(&file.replace("codex", "pi"), &|_| {}),
-            of(
-                &file.replace("]}", r#"], "runtime": {"max_sessions": 3}}"#),
-                &|_| {},
+        let limited = r#"], "runtime": {"max_sessions": 3}}"#;
+        let moved = |file: Option<&str>| EffectiveConfig {
+            file: file.map(PathBuf::from),
+            ..daemon.clone()
+        };
+        let newer = EffectiveConfig {
+            program: "2".to_owned(),
+            ..daemon.clone()
+        };
+        for (there, agent, own, why, next) in [
+            (
+                &daemon,
+                "a",
+                &of(&file.replace("codex", "pi"), &|_| {}),
+                "has changed",
+                "reload",
             ),
-            of(file, &|config| {
-                config.agents.push(AgentConfig::built_in("c", "echo"))
-            }),
-            of(file, &|config| {
-                config.agents[1].config = Some(json!({ "model": "m" }))
-            }),
-            secret("one"),
-            secret("two"),
-        ];
-        let different: std::collections::HashSet<_> = all.iter().collect();
-        assert_eq!(different.len(), all.len(), "{all:?}");
-        assert!(
-            all.iter()
-                .all(|digest| digest.len() == 64 && !digest.contains("one"))
-        );
+            (
+                &daemon,
+                "a",
+                &of(&file.replace("]}", limited), &|_| {}),
+                "has changed",
+                "reload",
+            ),
+            (&daemon, "a", &secret("one"), "has changed", "reload"),
+            (
+                &secret("s3cret"),
+                "a",
+                &secret("two"),
+                "has changed",
+                "reload",
+            ),
+            (
+                &daemon,
+                "a",
+                &of(file, &with_model(0)),
+                "TRUNKLINE_MODEL",
+                "up",
+            ),
+            (
+                &daemon,
+                "c",
+                &of(file, &add),
+                "not offer the agent c",
+                "reload",
+            ),
+            (&daemon, "a", &newer, "another version", "up"),
+            (
+                &moved(Some("/x/y")),
+                "a",
+                &moved(None),
+                "it uses /x/y, and this command no",
+                "--config /x/y",
+            ),
+            (
+                &moved(None),
+                "a",
+                &moved(Some("/x/y")),
+                "it uses no configuration, and",
+                "up",
+            ),
+        ] {
+            let found = there.check_agent(agent, own).unwrap_err();
+            assert!(found.0.contains(why) && found.1.contains(next), "{found:?}");
+        }
+        let text = serde_json::to_string(&secret("s3cret")).unwrap();
+        assert!(!text.contains("s3cret"), "{text}");
     }
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Home, Ran,
+    gateway::{Daemon, UP},
     journal::{Serving, attach, input, start},
 };
 
@@ -298,6 +299,26 @@ fn a_host_that_ends_while_its_disk_fails_says_what_is_lost_and_ends() {
         (&json!("t-a"), &json!("completed"))
     );
     next.end();
+}
+
+#[test]
+fn a_run_that_a_daemon_on_a_full_disk_refuses_says_that_it_is_not_stored() {
+    let home = Home::new();
+    let disk = Disk::new(&home);
+    let daemon = Daemon::of(&home, disk.under(&mut home.command(UP)));
+    let run = || {
+        let mut command = home.command(["run", "hello"]);
+        command.env("TRUNKLINE_STATE", home.path().join("state"));
+        let ran = Ran::of(command.output().unwrap());
+        assert_eq!(ran.must_end_with(0).stdout, "hello\n");
+        ran
+    };
+    disk.does("fail 28");
+    run().must_say("it did not open the session within 10 s; the session is not stored");
+    // The journal has found out meanwhile.
+    run().must_say("the journal cannot be written: No space left on device; the session is not");
+    disk.does("");
+    daemon.kill();
 }
 
 #[test]

@@ -833,6 +833,37 @@ fn what_a_sandbox_does_not_show_is_told_before_a_start() {
         .output()
         .unwrap();
     check(Ran::of(output).must_end_with(1), "sandbox.refused");
+
+    // The program of an agent that a built-in adapter starts.
+    home.file(
+        "trunkline.json",
+        &text.replace(
+            r#""external": { "command": "cat", "work_dir": "work" }"#,
+            r#""profile": "codex""#,
+        ),
+    );
+    script(&home, "bin/codex", "#!/bin/sh\n");
+    let ran = |arguments: &[&str]| {
+        let mut command = home.command(arguments);
+        command
+            .env("PATH", &path)
+            .current_dir(home.path().join("work"));
+        let config = home.path().join("trunkline.json");
+        Ran::of(command.env("TRUNKLINE_CONFIG", config).output().unwrap())
+    };
+    let add = format!(
+        "hides; add {:?} to its `read_only`",
+        home.path().join("bin").canonicalize().unwrap()
+    );
+    let refused = check(
+        ran(&["doctor", "--json"]).must_end_with(1),
+        "sandbox.refused",
+    );
+    assert!(
+        refused["message"].as_str().unwrap().contains(&add),
+        "{refused}"
+    );
+    ran(&["run", "hello"]).must_end_with(3).must_say(&add);
 }
 
 #[test]

@@ -220,7 +220,7 @@ fn another_configuration_and_options_of_the_agent_have_a_host_of_their_own() {
         "trunkline.json",
         &config(&home).replace("no-such-adapter", "none-such"),
     );
-    own(&[], "its configuration differs");
+    own(&[], "its configuration or a policy has changed since");
     home.run(["daemon", "reload", "--state", "state"])
         .must_end_with(0);
     runs(&home, &["run", "hello"])
@@ -249,6 +249,50 @@ fn another_configuration_and_options_of_the_agent_have_a_host_of_their_own() {
         "an agent that the daemon lacks"
     );
     daemon.down();
+}
+
+#[test]
+fn a_session_that_a_running_daemon_does_not_get_is_noted_unless_the_user_chose_so() {
+    let home = home();
+    let daemon = Daemon::up(&home);
+    let ran = |arguments: &[&str], stdin: &str| {
+        let mut command = home.command(arguments);
+        command.env("TRUNKLINE_STATE", home.path().join("state"));
+        let ran = Ran::with_stdin(&mut command, stdin);
+        ran.must_end_with(0);
+        ran
+    };
+    let is_noted = |arguments: &[&str]| ran(arguments, "").stderr.contains("not the daemon");
+    assert!(!is_noted(&["run", "hello"]), "the daemon runs it");
+    let changed = config(&home).replace("no-such-adapter", "none-such");
+    home.file("trunkline.json", &changed);
+    for arguments in [
+        &["run", "hello"][..],
+        &["run", "--json", "hello"],
+        &["chat"],
+    ] {
+        ran(arguments, "")
+            .must_say(&format!(" note: {OWN}its configuration"))
+            .must_say("not stored; run `trunkline daemon reload`, or add --no-daemon");
+    }
+    for choice in [
+        &["--no-daemon"][..],
+        &["-c", "turn_timeout=1m"],
+        &["--adapter", &super::python_echo()],
+    ] {
+        assert!(
+            !is_noted(&[&["run", "hello"], choice].concat()),
+            "{choice:?}"
+        );
+    }
+    // The file of another folder is no change of the daemon's.
+    let other = home.file("other.json", &config(&home));
+    let other = ["--config", other.to_str().unwrap(), "run", "hello"];
+    ran(&other, "")
+        .must_say("it uses ")
+        .must_say("other.json; the session is not stored; use its configuration by --config ");
+    daemon.kill();
+    assert!(!is_noted(&["run", "hello"]), "no daemon runs");
 }
 
 #[test]
@@ -367,9 +411,18 @@ fn a_daemon_that_is_killed_ends_the_command_with_an_error() {
     let begun = Begun::new(&home);
     daemon.kill();
     let (lines, ran) = begun.end();
+    runs(&home, &["top", "--once"])
+        .must_end_with(2)
+        .must_say("start the daemon by `trunkline up`");
+    for _ in 0..2 {
+        runs(&home, &["down"])
+            .must_end_with(0)
+            .must_say("no daemon was running");
+    }
     ran.must_end_with(1)
         .must_say("the process that served the journal has ended")
         .must_say("sessions attach run-");
+    assert!(!ran.stderr.contains("was not sent"), "{}", ran.stderr);
     assert!(lines.iter().all(|line| line["type"] != "end"), "{lines:?}");
 }
 
@@ -459,8 +512,14 @@ fn a_run_is_continued_by_its_folder_by_its_id_and_by_a_prefix() {
     runs(&home, &["run", "--agent", "echo", "other"]).must_end_with(0);
     let newest = runs(&home, &["run", "--continue", "hello"]);
     assert_eq!(newest.must_end_with(0).stdout, "hello\n");
+    newest
+        .must_say("note: continues run-")
+        .must_say("of the agent echo, last active")
+        .must_say("--agent memory selects a session of the default agent");
     let named = runs(&home, &["run", "--continue", "--agent", "memory", "three"]);
     assert_eq!(named.must_end_with(0).stdout, "one two three\n");
+    named.must_say(&format!("continues {id} of the agent memory, last active"));
+    assert!(!named.stderr.contains("default agent"), "{}", named.stderr);
     let by_start = runs(
         &home,
         &["run", "--session", &id[..id.len() - 1], "--json", "four"],
@@ -578,6 +637,63 @@ fn a_run_without_a_daemon_is_stored_in_the_journal_that_it_names() {
     assert_eq!(ran.must_end_with(0).stdout, "other again newest\n");
 }
 
+/// Agent that answers without end until it is stopped.
+const ENDLESS: &str = r#"
+import threading
+stopped = threading.Event()
+def flow(turn):
+    while not stopped.wait(0.01):
+        say("output", turn_id=turn, content="more\n")
+    say("turn.complete", turn_id=turn, status="stopped")
+for kind, message in messages():
+    if kind == "session.start":
+        say("session.ready", protocol=1, extensions=["turns"])
+    elif kind == "user.input":
+        stopped.clear()
+        threading.Thread(target=flow, args=[message["turn_id"]]).start()
+    elif kind == "stop":
+        stopped.set()
+"#;
+
+#[test]
+fn a_reader_that_closes_its_pipe_stops_the_turn_which_is_no_success() {
+    let home = Home::new();
+    let script = home.adapter_file("endless.py", ENDLESS);
+    let endless = serde_json::json!({"command": "python3", "args": [script]});
+    let config = serde_json::json!({"agents": [{"id": "endless", "external": endless}]});
+    home.file("trunkline.json", &config.to_string());
+    let daemon = Daemon::up(&home);
+    let leave = |arguments: &[&str]| {
+        let mut child = at(&home, arguments).spawn().unwrap();
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        drop(stdout);
+        assert_eq!(
+            child.wait().unwrap().code(),
+            Some(141),
+            "{arguments:?}: {line}"
+        );
+    };
+    leave(&["run", "go"]);
+    leave(&["run", "--json", "go"]);
+    let id = until_detached(&home).remove(0);
+    leave(&["sessions", "send", &id, "go"]);
+    let since = Instant::now();
+    while sessions(&home).iter().any(|(_, state)| state == "running") {
+        assert!(
+            since.elapsed() < Duration::from_secs(30),
+            "the turn was not stopped"
+        );
+    }
+    leave(&["run", "--no-daemon", "go"]);
+    // A list is whole for a reader that needs only its beginning.
+    let mut list = at(&home, &["sessions", "list"]).spawn().unwrap();
+    drop(list.stdout.take());
+    assert_eq!(list.wait().unwrap().code(), Some(0));
+    daemon.down();
+}
+
 #[test]
 fn a_silent_turn_is_noted_with_a_daemon_and_without() {
     let home = home();
@@ -614,7 +730,13 @@ fn a_daemon_that_does_not_answer_is_not_waited_for() {
     daemon.signal(Signal::STOP);
     runs(&home, &["run", "hello"])
         .must_end_with(0)
-        .must_say("it does not answer");
+        .must_say("it did not open the session within 10 s");
+    for arguments in [&["top", "--once"][..], &["daemon", "status"]] {
+        runs(&home, arguments)
+            .must_end_with(1)
+            .must_say("does not answer")
+            .must_say("end that process and run `trunkline up`");
+    }
     daemon.signal(Signal::CONT);
     daemon.down();
 }

@@ -18,7 +18,7 @@ use trunkline_protocol::{ListedSession, SessionEntry, SessionState, SessionsList
 
 use super::line::LinePrompt;
 use crate::{
-    command::sessions::time_ago,
+    command::time_ago,
     error::CliError,
     journal, listing,
     open_session::JournalAccess,

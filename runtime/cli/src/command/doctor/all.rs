@@ -58,7 +58,7 @@ fn host_of_all(mut config: Config) -> Result<(Host, Vec<AgentConfig>), CliError>
         .iter()
         .map(|wrapped| AgentConfig::built_in(wrapped.profile, wrapped.profile))
         .collect();
-    config.agents.iter_mut().for_each(target::list_variables);
+    config.agents.iter_mut().for_each(target::complete_entry);
     config.default_agent = None;
     let agents = config.agents.clone();
     let host = target::host(config).build().map_err(CliError::failed)?;

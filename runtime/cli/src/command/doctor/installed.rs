@@ -27,9 +27,7 @@ pub(crate) fn find_program(
     }
     let program = match agent.profile {
         Profile::External => spec.program.clone(),
-        Profile::BuiltIn(_) => configured_program(agent)
-            .or_else(|| advice::wrapped_by(agent).map(|wrapped| wrapped.program))?
-            .into(),
+        Profile::BuiltIn(_) => agent_program(agent)?.into(),
     };
     let found = program::search_program(
         &program,
@@ -37,6 +35,11 @@ pub(crate) fn find_program(
         &program::work_dir(spec),
     );
     Some((program, found))
+}
+
+/// Returns the program that a built-in adapter runs.
+pub(crate) fn agent_program(agent: &AgentConfig) -> Option<&str> {
+    configured_program(agent).or_else(|| advice::wrapped_by(agent).map(|wrapped| wrapped.program))
 }
 
 /// Returns the program that an entry names instead of the wrapped agent's own.

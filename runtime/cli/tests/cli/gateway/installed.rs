@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    super::Home,
+    super::{Home, Ran},
     Client, Daemon,
     browsers::{self, Browser},
 };
@@ -146,6 +146,32 @@ fn installed_agents_are_for_this_user_and_the_page_and_for_a_token_that_names_th
     // The figures have no content of sessions.
     plain.get("/metrics").must_be(200);
     daemon.down();
+}
+
+#[test]
+fn commands_use_the_daemon_with_its_installed_agents() {
+    let place = Place::with_programs(&["codex"]);
+    let run = |folder: &Path, arguments: &[&str]| {
+        let mut command = place.home.command(["-v", "run"].iter().chain(arguments));
+        command.env("PATH", format!("{}:/usr/bin:/bin", place.bin.display()));
+        command.env("TRUNKLINE_STATE", place.home.path().join("state"));
+        Ran::of(command.current_dir(folder).output().unwrap())
+    };
+    for folder in [&*place.project, place.home.path()] {
+        let daemon = place.daemon(folder, &[]);
+        for agent in [&[][..], &["--agent", "codex"]] {
+            let ran = run(folder, &[agent, &["hello"]].concat());
+            ran.must_say("the daemon runs the session");
+        }
+        let again = run(folder, &["--continue", "--agent", "codex", "again"]);
+        again.must_say("of the agent codex, last active");
+        place.install("claude");
+        let late = run(folder, &["--agent", "claude-code", "hello"]);
+        late.must_say("it does not offer the agent claude-code")
+            .must_say("`trunkline daemon reload`, which finds installed agents");
+        std::fs::remove_file(place.bin.join("claude")).unwrap();
+        daemon.down();
+    }
 }
 
 #[test]
