@@ -63,11 +63,14 @@ impl DaemonBypass {
 
     /// Reports the reason: as a note if the user must know, otherwise in the log.
     fn report(&self, consequence: &str) {
-        let why = &self.why;
+        let why = format!(
+            "this process runs the session, not the daemon: {}",
+            self.why
+        );
         match &self.next {
-            None => tracing::info!("this process runs the session, not the daemon: {why}"),
+            None => tracing::info!("{why}"),
             Some(next) => print_notices(&[format!(
-                "this process runs the session, not the daemon: {why}; {consequence}{next}, or add --no-daemon to omit this note"
+                "{why}; {consequence}{next}, or add --no-daemon to omit this note"
             )]),
         }
     }

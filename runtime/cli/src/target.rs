@@ -173,8 +173,8 @@ pub(crate) fn is_set(name: &str) -> bool {
 }
 
 /// Adds to an entry of a built-in profile the program that its adapter starts, and the variables of
-/// the host from which the agent gets its credentials, its model and its proxy. An entry that names such a variable keeps its choice, because another
-/// variable could override it.
+/// the host from which the agent gets its credentials, its model and its proxy. An entry that names
+/// such a variable keeps its choice, because another variable could override it.
 pub(crate) fn complete_entry(agent: &mut AgentConfig) {
     let Some(profile) = built_in(&agent.profile) else {
         return;

@@ -6,7 +6,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anstream::eprintln;
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use trunkline_host::{config, redact};
@@ -14,7 +13,7 @@ use trunkline_host::{config, redact};
 use super::{print_json, print_line, print_text};
 use crate::{
     error::{CliError, CommandResult},
-    exit, paint,
+    exit,
     private_file::write_output,
     target,
 };
@@ -164,10 +163,7 @@ impl ImportArgs {
             None => drop(print_text(text)?),
             Some(path) => write_output(path, text.as_bytes(), self.force)?,
         }
-        let dim = paint::DIM;
-        for note in notes.iter().chain(&loaded.notices) {
-            eprintln!("{dim} note: {}{dim:#}", redact::message(note));
-        }
+        target::print_notices(&[notes, loaded.notices].concat());
         Ok(exit::OK)
     }
 }

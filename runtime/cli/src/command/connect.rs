@@ -8,12 +8,9 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::{Args, Subcommand, ValueEnum};
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    task::JoinHandle,
-};
+use tokio::signal::unix::{SignalKind, signal};
 use trunkline_client::{Client, ServerAddress};
 use trunkline_connect::{
     ConnectError, ConnectOptions, ConnectorEnd, RuntimeToken, TokenError, TokenFile, ToolDenial,
@@ -21,20 +18,17 @@ use trunkline_connect::{
 };
 use trunkline_host::config::{AmurgHub, SessionMay};
 use trunkline_profiles::PROFILES;
-use trunkline_relay::{RelayOptions, RelayReport, serve};
+use trunkline_relay::RelayOptions;
 
 use crate::{
     error::{CliError, CommandResult},
     exit,
-    interrupt::stop_signal,
-    journal,
+    interrupt::{InterruptSignals, stop_signal},
+    journal::{self, HostTask},
     matching_daemon::{self, DaemonChoice},
     reload::ConfigReload,
     target::{AgentTarget, HostUse, UNCHECKED, print_notices, read},
 };
-
-/// Size of the pipe between this process and its own host, in bytes.
-const PIPE_BYTES: usize = 256 * 1024;
 
 /// Serves the agents of this machine to another system's hub
 #[derive(Debug, Subcommand)]
@@ -127,13 +121,6 @@ fn runtime_id(text: &str) -> Result<String, String> {
     }
 }
 
-/// Host that runs the sessions of the hub.
-struct SessionHost {
-    client: Client,
-    /// Host in this process, if the daemon is not used.
-    own: Option<JoinHandle<RelayReport>>,
-}
-
 impl AmurgArgs {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let file = amurg_hub(config)?;
@@ -161,7 +148,7 @@ impl AmurgArgs {
         }
         print_notices(&file.notices);
         let stop = stop_signal()?;
-        let SessionHost { client, own } = self.host(config).await?;
+        let (client, own) = self.host(config).await?;
         let options = ConnectOptions {
             address: hub,
             token,
@@ -180,7 +167,7 @@ impl AmurgArgs {
         let ended = trunkline_connect::connect(options, client, stop).await;
         if let Some(own) = own {
             // Its only client is closed, so it ends within 4 s.
-            own.await.context("the host failed")?;
+            own.end(&mut InterruptSignals::watch()?).await?;
         }
         match ended.map_err(to_cli_error)? {
             ConnectorEnd::Stopped => Ok(exit::OK),
@@ -225,16 +212,13 @@ impl AmurgArgs {
         }
     }
 
-    /// Connects to the daemon, or to a host in this process.
-    async fn host(&self, config: Option<&Path>) -> Result<SessionHost, CliError> {
+    /// Connects to the daemon, or to a host in this process, which is returned.
+    async fn host(&self, config: Option<&Path>) -> Result<(Client, Option<HostTask>), CliError> {
         let mut target = AgentTarget::of_adapter(self.adapter.clone());
         target.serves_hub = true;
         if let Some(stream) = matching_daemon::connect_stream(self.daemon, &target, config).await {
             let (input, output) = stream.into_split();
-            return Ok(SessionHost {
-                client: journal::connect_streams(input, output).await?,
-                own: None,
-            });
+            return Ok((journal::connect_streams(input, output).await?, None));
         }
         // From here on, SIGHUP does not end the program.
         let hangups = signal(SignalKind::hangup())?;
@@ -252,19 +236,9 @@ impl AmurgArgs {
             let opened = journal::open(chosen.host.clone(), &folder, chosen.journal).await?;
             options = options.sessions(opened.map_err(CliError::usage)?);
         }
-        let (near, far) = tokio::io::duplex(PIPE_BYTES);
-        let (input, output) = tokio::io::split(far);
-        let own = tokio::spawn(async move {
-            tokio::select! {
-                report = serve(chosen.host, input, output, options) => report,
-                never = reload.reload_at_signals(hangups) => match never {},
-            }
-        });
-        let (input, output) = tokio::io::split(near);
-        Ok(SessionHost {
-            client: journal::connect_streams(input, output).await?,
-            own: Some(own),
-        })
+        tokio::spawn(reload.reload_at_signals(hangups));
+        let (client, own) = journal::serve_here(chosen.host, options).await?;
+        Ok((client, Some(own)))
     }
 }
 

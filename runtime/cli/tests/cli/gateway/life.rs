@@ -38,6 +38,9 @@ fn a_daemon_that_is_killed_is_up_again_at_once_with_all_that_it_knew() {
     assert_eq!(client.turn(&id, "after")["text"], "after");
     daemon.down();
     home.run(["down", "--state", "state"])
+        .must_end_with(0)
+        .must_say("no daemon was running");
+    home.run(["down", "--state", "elsewhere"])
         .must_end_with(1)
         .must_say("no daemon is running");
 }
