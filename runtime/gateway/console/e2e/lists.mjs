@@ -135,8 +135,11 @@ export const flows = {
       });
       await drawn(page);
       assert.deepEqual([decided(), await confirm.isEnabled()], [[], true]);
+      // A press that was meant for the dialog answers nothing of what it covered.
+      await page.waitForFunction(() => !document.querySelector(".dock [aria-disabled]"));
+      const settling = page.waitForFunction(() => !document.querySelector("dialog") && document.querySelectorAll(".dock .actions[aria-disabled]").length === 4);
       await keys.press("Escape");
-      await dialog.waitFor({ state: "detached" });
+      await settling;
       // Nor does a key that is held down.
       await keys.down("Enter");
       await confirm.waitFor();
