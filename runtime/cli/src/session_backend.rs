@@ -346,6 +346,12 @@ impl SessionBackend {
         self.is_closed || self.session.has_ended()
     }
 
+    /// Returns true if the session is closed and its last entry has been read, or existed at the
+    /// attach.
+    pub(crate) fn has_read_end(&self) -> bool {
+        self.is_closed && !self.is_behind()
+    }
+
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.is_some()
     }

@@ -174,8 +174,8 @@ mod tests {
             words(row)[1..].join(" | ")
         };
         assert_eq!(shown(120), "echo | all | a title of several words");
-        assert_eq!(shown(70), "echo | all | a title of se…");
-        assert_eq!(shown(60), "all | a title of…");
+        assert_eq!(shown(70), "echo | all | a title of sev…");
+        assert_eq!(shown(60), "all | a title of …");
         assert_eq!(shown(46), "all");
         assert_eq!(shown(36), "");
     }
@@ -188,7 +188,7 @@ mod tests {
         ];
         assert_eq!(
             field_lines(&fields, Some(36)),
-            " session\n   0123456789abcdef0123456789abcdef\n state    idle: its agent waits for an\n          input\n"
+            " session\n   0123456789abcdef0123456789abcdef\n state    idle: its agent waits for\n          an input\n"
         );
         assert_eq!(
             field_lines(&fields, None),

@@ -82,7 +82,7 @@ pub(super) async fn follow_history(
     let mut out = anstream::stdout();
     printer.begin(&listed, &mut out)?;
     let mut code = exit::OK;
-    while session.is_behind() || follows && !session.is_closed() {
+    while session.is_behind() || follows && !session.has_read_end() {
         let line = tokio::select! {
             biased;
             interrupt = interrupts.next() => {
