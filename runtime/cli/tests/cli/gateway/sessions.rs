@@ -328,30 +328,6 @@ fn the_removal_of_a_session_leaves_nothing_of_its_uploads() {
 }
 
 #[test]
-fn a_stream_whose_token_is_revoked_ends_with_the_reason() {
-    let home = Home::new();
-    let daemon = Daemon::up(&home);
-    let client = daemon.token(&["control"]);
-    let id = client.open();
-    client.turn(&id, "before");
-    let mut events = client.events(&id, 0);
-    events.until("turn.complete");
-    daemon.revoke(&client);
-    let mut rest = String::new();
-    events.0.read_to_string(&mut rest).unwrap();
-    let (_, last) = rest
-        .rsplit_once("event: session.refused\ndata: ")
-        .expect(&rest);
-    let refused: Value = serde_json::from_str(last.lines().next().unwrap()).unwrap();
-    assert_eq!(refused["reason"], "forbidden", "{refused}");
-    assert!(
-        refused["message"].as_str().unwrap().contains("revoked"),
-        "{refused}"
-    );
-    daemon.down();
-}
-
-#[test]
 fn pages_of_the_history_join_to_the_whole() {
     let home = Home::new();
     let daemon = Daemon::up(&home);

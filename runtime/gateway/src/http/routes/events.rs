@@ -11,8 +11,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use prometheus::IntGauge;
 use tokio::time::{Instant, sleep, sleep_until};
-use trunkline_protocol::{AttachRefusal, Head, RelayMessage, Role, SessionAttach, SessionState};
-use trunkline_sessions::{Entry, EntryItem, EntryListener, ends::refused, without_path};
+use trunkline_protocol::{Head, RelayMessage, Role, SessionAttach, SessionState};
+use trunkline_sessions::{Entry, EntryItem, EntryListener, without_path};
 
 use super::{Query, SessionPath};
 use crate::http::{
@@ -88,11 +88,6 @@ pub(super) trait ReadEvents: Send + 'static {
     /// # Cancel safety
     /// Events may be lost: the stream ends.
     fn read_events(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
-
-    /// Ends the source early, and returns the frames with the reason, if its stream has one.
-    fn refuse(&mut self, _reason: AttachRefusal, _why: &str) -> Option<Bytes> {
-        None
-    }
 }
 
 /// Answers with the events of a source, until it ends, the token is revoked or the daemon ends. The
@@ -109,10 +104,8 @@ pub(super) fn answer_events(
         let (source, _, shared, principal) = &mut state;
         let chunk = tokio::select! {
             chunk = source.read_events() => chunk,
-            () = shared.known_tokens.ended(principal) => {
-                source.refuse(AttachRefusal::Forbidden, "the token was revoked, or has expired")
-            }
-            () = shared.ending() => source.refuse(AttachRefusal::Unavailable, "the daemon ends"),
+            () = shared.known_tokens.ended(principal) => None,
+            () = shared.ending() => None,
         };
         chunk.map(|chunk| (Ok::<_, Infallible>(chunk), state))
     });
@@ -199,19 +192,6 @@ impl ReadEvents for EntryReader {
         }
         self.again = Instant::now() + GATHER;
         Some(frames.into())
-    }
-
-    fn refuse(&mut self, reason: AttachRefusal, why: &str) -> Option<Bytes> {
-        let is_new = !std::mem::replace(&mut self.is_over, true);
-        is_new.then(|| {
-            let id = self.entries.listener().session().clone();
-            let mut frames = Vec::new();
-            write_line(
-                &RelayMessage::new(id, refused(reason, why)).to_line(),
-                &mut frames,
-            );
-            frames.into()
-        })
     }
 }
 
