@@ -253,7 +253,7 @@ mod tests {
 
     use super::*;
 
-    /// Starts Python that forks, prints a line and ends; its child goes on for the given seconds.
+    /// Starts Python that forks, prints a line and ends; its child continues for the given seconds.
     fn fork(folder: &Path, seconds: f64) {
         let program = "import os, sys, time\nif os.fork() == 0: time.sleep(float(sys.argv[1])); os._exit(0)\nprint(flush=True)";
         let mut child = Command::new("python3")

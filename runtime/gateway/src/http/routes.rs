@@ -651,7 +651,7 @@ async fn bytes_of(body: Body, most: usize) -> Answer<Vec<u8>> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     let too_large = || Problem::too_large(format!("the body has more than {most} bytes"));
     if announced > most {
-        // Before the client is told to continue.
+        // Before the client gets `100 Continue`.
         return Err(too_large());
     }
     let mut bytes = Vec::with_capacity(announced);

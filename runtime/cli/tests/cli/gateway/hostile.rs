@@ -183,7 +183,7 @@ fn bodies_that_are_no_plain_object_are_refused_by_their_cause() {
             "10\r\n{\"content\": \"x\"}\r\n0\r\n\r\n",
             202,
         ),
-        // The client is not told to continue.
+        // The client gets no `100 Continue`.
         (
             "Expect: 100-continue\r\nContent-Length: 99999999999",
             "",

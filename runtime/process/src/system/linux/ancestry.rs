@@ -53,7 +53,7 @@ pub fn is_started_by_agent() -> Option<bool> {
 /// The ancestors of processes, each read once.
 #[derive(Debug, Default)]
 pub(super) struct Ancestry {
-    /// This process, if it counts as a host itself.
+    /// Own process id, if this process counts as a host.
     own: Option<Pid>,
     /// True if the init program of a host counts as the host.
     counts_inits: bool,
