@@ -464,7 +464,7 @@ export class Client {
 
   async #lastEntry(id: string, session: Conversation | undefined): Promise<number> {
     const { sessions = [] } = await this.#ask({ type: "sessions.list", session_id: "", extensions: EXTENSIONS, id });
-    if (sessions.length === 0) throw new Refused(404, "the journal has no session of this id");
+    if (sessions.length === 0) throw new Refused(404, "the journal has no session with this id");
     return Math.max(sessions[0].entries ?? 0, session?.lastKnown ?? 0);
   }
 
@@ -659,7 +659,7 @@ export class Client {
     for (const [id, { question, reject }] of this.#asked) {
       if (question["session_id"] !== session_id) continue;
       this.#asked.delete(id);
-      reject(new Refused(404, message ?? "there is no session of this id"));
+      reject(new Refused(404, message ?? "there is no session with this id"));
     }
   }
 

@@ -289,7 +289,7 @@ fn compare(
     if !cursor.is_at_end() {
         let expected =
             format!("nothing more on channel {channel} of {id}: the adapter said no more");
-        // The stub logs a part of a burst behind its write, which the end of a case may cut.
+        // The stub logs each part of a burst after it has written it, and the end of a case may come between.
         let mut said = below.iter().flat_map(|lower| &lower.said);
         let last = said.rfind(|said| said.channel == channel);
         let in_burst = last.is_some_and(|said| matches!(said.what, What::Burst { .. }));

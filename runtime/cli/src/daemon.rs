@@ -29,6 +29,9 @@ use crate::{
     target::EffectiveConfig,
 };
 
+/// Timeout for an answer about the daemon's state.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Option that selects a daemon.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DaemonSelection {
@@ -162,11 +165,11 @@ impl DaemonFolder {
 
     /// Returns the error for a daemon that does not answer.
     pub(crate) fn no_answer_error(&self) -> CliError {
-        let process = self.running().map_or_else(
-            |_| String::new(),
-            |running| format!(" (process {})", running.pid),
-        );
         let folder = self.0.display();
+        let process = match self.running() {
+            Ok(running) => format!(" (process {})", running.pid),
+            Err(_) => String::new(),
+        };
         CliError::failed(anyhow!("the daemon in {folder}{process} does not answer")).next(
             "it is stopped or overloaded; try again, or end that process and run `trunkline up`",
         )

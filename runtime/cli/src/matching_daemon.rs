@@ -53,7 +53,7 @@ impl DaemonBypass {
         }
     }
 
-    fn own_host_option(option: Option<&str>) -> Result<(), Self> {
+    fn check_own_host_option(option: Option<&str>) -> Result<(), Self> {
         option.map_or(Ok(()), |option| {
             Err(Self::expected(format!(
                 "{option} requires a host in this process"
@@ -110,7 +110,7 @@ async fn connect_matching(
     target: &AgentTarget,
     config: Option<&Path>,
 ) -> Result<(UnixStream, AgentConfig, EffectiveConfig, Vec<String>), DaemonBypass> {
-    DaemonBypass::own_host_option(target.own_host_option())?;
+    DaemonBypass::check_own_host_option(target.own_host_option())?;
     let stream = connect(running).await?;
     let (agent, own, notices) = target
         .effective(config)
@@ -182,7 +182,7 @@ async fn try_open(
     overrides: &AgentOverrides,
     config: Option<&Path>,
 ) -> Result<OpenSession, DaemonBypass> {
-    DaemonBypass::own_host_option(overrides.own_host_option())?;
+    DaemonBypass::check_own_host_option(overrides.own_host_option())?;
     let (stream, agent, own, notices) = connect_matching(&running, target, config).await?;
     let in_its_folder = || format!("run the command in {}", running.folder.display());
     let is_configured = own.file.is_some() || agent.id == defaults::BUILT_IN_AGENT;

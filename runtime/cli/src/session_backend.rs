@@ -346,8 +346,7 @@ impl SessionBackend {
         self.is_closed || self.session.has_ended()
     }
 
-    /// Returns true if the session is closed and its last entry has been read, or existed at the
-    /// attach.
+    /// Returns true if the session is closed and each of its entries has been read.
     pub(crate) fn has_read_end(&self) -> bool {
         self.is_closed && !self.is_behind()
     }

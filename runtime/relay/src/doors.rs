@@ -13,6 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde_json::json;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy, sink},
     net::{UnixListener, UnixStream},
@@ -215,8 +216,9 @@ async fn send_refusal(stream: UnixStream, why: &str) -> io::Result<()> {
     let line = line.trim_end();
     let answer = match (Head::read(line), HostMessage::parse(line).map(|it| it.body)) {
         (Err(_), _) => {
+            let detail = json!(why);
             let problem = format!(
-                r#"{{"type":"about:blank","title":"Forbidden","status":403,"detail":{why:?},"category":"permission_denied"}}"#
+                r#"{{"type":"about:blank","title":"Forbidden","status":403,"detail":{detail},"category":"permission_denied"}}"#
             );
             let head = "HTTP/1.1 403 Forbidden\r\nContent-Type: application/problem+json\r\nConnection: close";
             let length = problem.len();

@@ -3,6 +3,21 @@
 
 use serde_json::Value;
 
+/// Returns the words for the decision of a request.
+#[must_use]
+pub fn decision_text(approved: Option<bool>, reason: Option<&str>, is_answered: bool) -> String {
+    let text = match (approved, reason) {
+        (Some(true), _) => "allowed",
+        (_, Some(reason)) if !matches!(reason, "user" | "policy") => {
+            return format!("not answered: {reason}");
+        }
+        (Some(false), _) => "denied",
+        _ if is_answered => "answered",
+        _ => "not answered",
+    };
+    text.to_owned()
+}
+
 /// Renders the entries of a session as a conversation, one by one.
 #[derive(Debug)]
 pub struct ConversationWriter {
@@ -49,15 +64,11 @@ impl ConversationWriter {
                 text("description").unwrap_or_default()
             )),
             "input.request" => self.note(&format!("asked: {}", text("prompt").unwrap_or_default())),
-            "request.decided" => match (&entry["approved"], text("reason")) {
-                (Value::Bool(true), _) => self.note("allowed"),
-                (_, Some(reason)) if !matches!(&*reason, "user" | "policy") => {
-                    self.note(&format!("not answered: {reason}"))
-                }
-                (Value::Bool(false), _) => self.note("denied"),
-                _ if entry["cancelled"] == true => self.note("not answered"),
-                _ => self.note("answered"),
-            },
+            "request.decided" => self.note(&decision_text(
+                entry["approved"].as_bool(),
+                text("reason").as_deref(),
+                entry["cancelled"] != true,
+            )),
             "file.output" => self.note(&format!("file: {}", text("file_name").unwrap_or_default())),
             "file.delivered" => self.note(&format!(
                 "gave a file: {}",

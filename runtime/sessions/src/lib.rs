@@ -66,7 +66,7 @@ pub use archive::Archive;
 #[cfg(feature = "schema")]
 pub use changes::change_schema;
 pub use changes::{AnnouncedChange, ChangeGap, ChangeReader};
-pub use conversation::ConversationWriter;
+pub use conversation::{ConversationWriter, decision_text};
 pub use entry::{Entry, EntryBody, EntryContent, Reply, without_path, without_paths};
 pub use export::{EntryPrinter, ExportFormat, SessionExport};
 pub use facts::controls_display;

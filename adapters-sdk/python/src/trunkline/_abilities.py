@@ -166,7 +166,7 @@ class PipeAbilities:
 
     async def _row(self, id: str) -> Message:
         if not (rows := (await self.sessions({"id": id}))["sessions"]):
-            raise NotFound(404, "the journal has no session of this id")
+            raise NotFound(404, "the journal has no session with this id")
         row: Message = rows[0]
         return row
 

@@ -204,7 +204,7 @@ fn bursts_and_digests_stand_for_their_texts() {
 }
 
 #[test]
-fn the_rest_of_a_burst_may_lack_in_the_log_of_a_cut_case() {
+fn the_rest_of_a_burst_may_be_missing_from_the_log_of_a_cut_case() {
     let burst = json!({"ev":"burst","from":1,"count":1,"size":10});
     let message = json!({"type":"output","session_id":"l","content":"","$summary":burst});
     let mut story = Story::begin();

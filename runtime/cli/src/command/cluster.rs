@@ -10,15 +10,12 @@ use trunkline_client::Method;
 
 use super::{print_json, print_line, table::ListTable};
 use crate::{
-    daemon::{DaemonFolder, DaemonSelection},
+    daemon::{ANSWER_TIMEOUT, DaemonFolder, DaemonSelection},
     error::{CliError, CommandResult},
 };
 
 /// Interval of checks for remaining sessions.
 const CHECK_INTERVAL: Duration = Duration::from_millis(300);
-
-/// Timeout for the list of hosts.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Timeout for the end of stopped turns after the deadline.
 const END_TIMEOUT: Duration = Duration::from_secs(7);
@@ -145,9 +142,11 @@ impl DrainArgs {
 }
 
 pub(super) async fn list_hosts(folder: &DaemonFolder) -> Result<Vec<Value>, CliError> {
-    let listed = folder.request(Method::GET, "/v1/hosts", None);
-    let listed = timeout(ANSWER_TIMEOUT, listed).await;
-    let mut told = listed.map_err(|_| folder.no_answer_error())??;
+    let listed = timeout(
+        ANSWER_TIMEOUT,
+        folder.request(Method::GET, "/v1/hosts", None),
+    );
+    let mut told = listed.await.map_err(|_| folder.no_answer_error())??;
     Ok(told["hosts"]
         .as_array_mut()
         .map(std::mem::take)

@@ -25,7 +25,7 @@ use self::{
 };
 use super::{print_json, print_text};
 use crate::{
-    daemon::{self, DaemonFolder},
+    daemon::{self, ANSWER_TIMEOUT, DaemonFolder},
     error::{CliError, CommandResult},
     exit,
     interrupt::InterruptSignals,
@@ -43,9 +43,6 @@ mod transcript;
 
 /// Interval of requests to the host.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Timeout for an answer with `--once`.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Limit of sessions whose titles are read, the last active first.
 const MAX_TITLES: u32 = 1000;

@@ -108,7 +108,7 @@ pub(crate) struct UpArgs {
     #[arg(long)]
     json: bool,
 
-    // Its heading covers all options behind it.
+    // Last, since its heading applies to all options that follow.
     #[command(flatten)]
     cluster: ClusterArgs,
 }

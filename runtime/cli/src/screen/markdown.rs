@@ -70,14 +70,12 @@ impl MarkdownRenderer {
     /// Returns the end of the text that waits, in one line.
     pub(super) fn waiting_end(&self) -> String {
         const MAX_CHARS: usize = 30;
-        let text = one_line(&format!("{}{}", self.block, self.line));
-        let omitted = text.chars().count().saturating_sub(MAX_CHARS);
-        let end: String = text.chars().skip(omitted).collect();
-        if omitted > 0 {
-            format!("…{end}")
-        } else {
-            end
-        }
+        let text = self.block.chars().chain(self.line.chars()).rev();
+        let mut end: Vec<_> = text.take(MAX_CHARS + 1).collect();
+        let mark = if end.len() > MAX_CHARS { "…" } else { "" };
+        end.truncate(MAX_CHARS);
+        let end: String = end.into_iter().rev().collect();
+        format!("{mark}{}", one_line(&end))
     }
 
     /// Returns the remaining text.

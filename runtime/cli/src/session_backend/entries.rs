@@ -6,9 +6,10 @@ use trunkline_host::{
     Cause, Event, EventKind, ExitStatus, File, TurnEnd, TurnNo, TurnScope,
     protocol::{
         AdapterBody, Category, Context, Delivered, ErrorEvent, Fact, FileOutput, HostFact,
-        RelayBody, RequestDecided, SessionInfo, Status, StopReason, TurnComplete,
+        RelayBody, RequestDecided, SessionInfo, Status, TurnComplete,
     },
 };
+use trunkline_sessions::decision_text;
 
 use super::DisplayEvent;
 use crate::{paint, terminal::one_line};
@@ -193,15 +194,9 @@ fn host_fact(scope: TurnScope, fact: HostFact) -> DisplayEvent {
 }
 
 fn request_decided(decided: RequestDecided) -> DisplayEvent {
-    let text = match (decided.approved, decided.reason) {
-        (Some(true), _) => "allowed".to_owned(),
-        (_, Some(reason)) if !matches!(reason, StopReason::User | StopReason::Policy) => {
-            format!("not answered: {reason}")
-        }
-        (Some(false), _) => "denied".to_owned(),
-        (None, _) if decided.values.is_some() => "answered".to_owned(),
-        (None, _) => "not answered".to_owned(),
-    };
+    let reason = decided.reason.map(|reason| reason.to_string());
+    let is_answered = decided.values.is_some();
+    let text = decision_text(decided.approved, reason.as_deref(), is_answered);
     DisplayEvent::Decided {
         request_id: decided.request_id,
         text,
@@ -210,7 +205,7 @@ fn request_decided(decided: RequestDecided) -> DisplayEvent {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_host::protocol::{Failure, RequestId};
+    use trunkline_host::protocol::{Failure, RequestId, StopReason};
 
     use super::*;
 

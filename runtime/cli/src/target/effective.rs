@@ -51,7 +51,6 @@ impl EffectiveConfig {
     /// The difference, and the next step.
     pub(crate) fn check_agent(&self, agent: &str, own: &Self) -> Result<(), (String, String)> {
         let differs = |why: String, next: &str| Err((why, next.to_owned()));
-        let model = self.agents.get(agent);
         if self.program != own.program {
             return differs("it is another version of trunkline".to_owned(), RESTART);
         }
@@ -62,8 +61,7 @@ impl EffectiveConfig {
                     |file| file.display().to_string(),
                 )
             };
-            let there = named(&self.file);
-            let here = named(&own.file);
+            let [there, here] = [&self.file, &own.file].map(named);
             let next = match self.file {
                 Some(_) => &format!("use its configuration by --config {there}"),
                 None => RESTART,
@@ -71,10 +69,10 @@ impl EffectiveConfig {
             return differs(format!("it uses {there}, and this command {here}"), next);
         }
         if self.contents != own.contents {
-            let why = "its configuration or a policy has changed since it was read";
-            return differs(why.to_owned(), "run `trunkline daemon reload`");
+            let why = "its configuration or a policy has changed since it was read".to_owned();
+            return differs(why, "run `trunkline daemon reload`");
         }
-        let Some(model) = model else {
+        let Some(model) = self.agents.get(agent) else {
             let next = match &self.file {
                 Some(file) => &format!(
                     "add {agent} to {}, and run `trunkline daemon reload`",
@@ -85,7 +83,7 @@ impl EffectiveConfig {
             return differs(format!("it does not offer the agent {agent}"), next);
         };
         if Some(model) != own.agents.get(agent) {
-            let why = format!("its {MODEL} is another one");
+            let why = format!("its {MODEL} differs");
             return differs(why, RESTART);
         }
         Ok(())

@@ -33,7 +33,7 @@ const TRIES: usize = 5;
 /// Error of a session that this host could not take.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotTaken {
-    #[error("there is no session of this id")]
+    #[error("there is no session with this id")]
     Unknown,
     #[error("{0}")]
     Kept(Kept),

@@ -168,7 +168,7 @@ export const flows = {
         await copied(page, /^not sent yet$/);
         assert.equal(await page.locator("#input, .bar button, .row-menu").count(), 0, "nothing can be done with it");
       }
-      await page.getByText("There is no session of this id.").waitFor();
+      await page.getByText("There is no session with this id.").waitFor();
       await clean(page, wrong);
     },
   },

@@ -276,10 +276,10 @@ async fn finish_connections(mut open: JoinSet<()>) {
 /// First bytes of an HTTP/2 connection. No HTTP/1 method has this name.
 const HTTP2_PREFACE: &[u8] = b"PRI ";
 
-/// Time for which a closed connection still reads, after a request with a body was refused.
+/// Timeout for reading the rest of a refused request before the connection closes.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Limit for what it reads, in bytes.
+/// Limit for this rest, in bytes.
 const MAX_LINGER_BYTES: usize = 64 * 1024 * 1024;
 
 /// Receiving half of a connection, which outlives its HTTP server.

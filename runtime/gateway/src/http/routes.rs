@@ -610,13 +610,12 @@ fn all_read(options: &Map<String, Value>, message: &HostMessage) -> Answer<()> {
     };
     let network = NetworkOption::ALL.map(NetworkOption::name).into_iter();
     let mut known = network.chain(SessionOption::ALL.map(SessionOption::name));
-    Err(Problem::unprocessable(
-        if known.any(|known| known == name) {
-            format!("{name} has another type, or is out of range")
-        } else {
-            format!("{name} is not an option, or has another type")
-        },
-    ))
+    let why = if known.any(|known| known == name) {
+        "has another type, or is out of range"
+    } else {
+        "is not an option, or has another type"
+    };
+    Err(Problem::unprocessable(format!("{name} {why}")))
 }
 
 /// JSON body; an empty one counts as `{}`.

@@ -122,8 +122,8 @@ impl DemoReport {
             let value = format!("{value:0$}  {remark}", width.unwrap_or_default());
             (what, value.trim_end().to_owned())
         });
-        let fields: Vec<_> = fields.collect();
-        let mut text = format!("\n{}", field_lines(&fields, columns_of(io::stdout())));
+        let fields = field_lines(&fields.collect::<Vec<_>>(), columns_of(io::stdout()));
+        let mut text = format!("\n{fields}");
         let (style, mark) = if self.is_clean() {
             (paint::GOOD, "✓")
         } else {

@@ -50,13 +50,19 @@ fn end(client: &Client, id: &str, after: u64) {
     client.events(id, after).until("turn.complete");
 }
 
+/// Starts a daemon of the adapter, with a client that answers.
+fn start(home: &Home) -> (Daemon<'_>, Client) {
+    let mut up = home.command(UP);
+    let adapter = home.adapter(ADAPTER);
+    let daemon = Daemon::of(home, up.args(["--adapter", &adapter]));
+    let client = daemon.token(&["control", "--approve"]);
+    (daemon, client)
+}
+
 #[test]
 fn an_option_decides_a_permission_by_its_meaning() {
     let home = Home::new();
-    let mut up = home.command(UP);
-    let adapter = home.adapter(ADAPTER);
-    let daemon = Daemon::of(&home, up.args(["--adapter", &adapter]));
-    let client = daemon.token(&["control", "--approve"]);
+    let (daemon, client) = start(&home);
     let id = client.open();
     for (answer, approved) in [
         (json!({ "option_id": "once" }), true),
@@ -80,10 +86,7 @@ fn an_option_decides_a_permission_by_its_meaning() {
 #[test]
 fn an_answer_that_does_not_fit_its_request_leaves_it_open() {
     let home = Home::new();
-    let mut up = home.command(UP);
-    let adapter = home.adapter(ADAPTER);
-    let daemon = Daemon::of(&home, up.args(["--adapter", &adapter]));
-    let client = daemon.token(&["control", "--approve"]);
+    let (daemon, client) = start(&home);
     let id = client.open();
     let permission: &[(Value, &str)] = &[
         (json!({}), "`approved`"),

@@ -22,7 +22,7 @@ function ComposerEnd({ store, text }: { store: SessionStore; text: string }): JS
   const unsent = [...store.outbox.sent.filter((each) => each.state !== "sent").map((each) => each.content), text].filter((each) => each.trim() !== "");
   const why = !store.removed ? "This session is closed. It can be read."
     : store.fold.last > 0 ? "This session was removed. What this page has of it can be read until you leave."
-      : "There is no session of this id. It was removed, or your token does not see it.";
+      : "There is no session with this id. It was removed, or your token does not see it.";
   return (
     <div class="composer closed">
       <p role="status">{why}</p>

@@ -55,8 +55,13 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
     if (known === undefined && wasKnown.current) store.refresh().catch(() => undefined);
     wasKnown.current = known !== undefined;
   }, [known === undefined]);
-  const state = !isAttached ? (known ? shownState(known) : "") : isRemoved ? store.state : waiting.length > 0 ? "asks" : store.state !== "running" && known !== undefined ? shownState({ ...known, state: store.state }) : store.state;
-
+  const stateNow = (): string => {
+    if (!isAttached) return known ? shownState(known) : "";
+    if (isRemoved) return store.state;
+    if (waiting.length > 0) return "asks";
+    return store.state !== "running" && known ? shownState({ ...known, state: store.state }) : store.state;
+  };
+  const state = stateNow();
   const agent = store.agent || known?.agent || "";
 
   const toggleWire = (): void => {
@@ -174,7 +179,7 @@ function Dock({ store, waiting }: { store: SessionStore; waiting: RequestRow[] }
       const isOwn = decision.by !== "" && who(decision.by, own) === "you";
       if (isOwn && leftover === "") continue;
       const party = decision.by === "" ? "Nobody" : isOwn ? "You, in another page," : visible(partyOf(decision, own));
-      const verb = decision.by === "" ? "answered" : row.kind === "question" ? "answered" : decision.approved === true ? "allowed" : "denied";
+      const verb = decision.by === "" || row.kind === "question" ? "answered" : decision.approved === true ? "allowed" : "denied";
       const what = visible(row.kind === "question" ? row.prompt.slice(0, 120) : permissionText(row));
       store.say(`${party} ${verb}: ${what}${leftover === "" ? "" : ". Your text was not used."}`, leftover);
     }
