@@ -2,10 +2,7 @@
 //!
 //! The process tests run it.
 
-#![expect(
-    clippy::print_stdout,
-    reason = "printing is what it is to be kept from"
-)]
+#![expect(clippy::print_stdout, reason = "the adapter must not print here")]
 
 use std::{process::ExitCode, time::Duration};
 

@@ -124,5 +124,5 @@ fn own<A: Adapter>(state: &mut Option<State>) -> &mut A::State {
     let state = state.get_or_insert_with(|| Box::new(A::State::default()));
     state
         .downcast_mut()
-        .expect("a session's state is that of its adapter")
+        .expect("the state of a session has the type of its adapter")
 }

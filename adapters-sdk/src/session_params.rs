@@ -196,10 +196,10 @@ impl fmt::Display for UnreadableParams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Unreadable::Shape => {
-                "`resume.params` is not an object; give back what `session_params` said"
+                "`resume.params` is not an object; pass the value of `session_params`"
             }
             Unreadable::NoId => {
-                "`resume.params` has no `native_session_id`; give back what `session_params` said"
+                "`resume.params` has no `native_session_id`; pass the value of `session_params`"
             }
         })
     }

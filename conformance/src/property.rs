@@ -235,7 +235,7 @@ impl Run {
             });
             t.demand(
                 stranger.is_none(),
-                "what is said in a session stays there",
+                "the content of a session stays there",
                 format!(
                     "a token of {} in {}",
                     stranger.map_or("", |place| place.session.id()),

@@ -194,7 +194,7 @@ fn confirm(first: CaseResult, mut again: CaseResult) -> CaseResult {
             .map(|finding| finding.got.clone())
             .unwrap_or_default();
         again.notes.push(format!(
-            "run among others it was too slow ({late}); alone it was in time"
+            "beside other cases it was too slow ({late}); by itself it was in time"
         ));
         return again;
     }

@@ -24,7 +24,7 @@ impl Adapter for Todo {
 
     async fn start(&self, session: &Session, _: SessionStart) -> Result<List, Error> {
         session
-            .output("What is to be done? (add, list, clear, export, work)\n")
+            .output("Commands: add, list, clear, export, work\n")
             .await;
         Ok(List::default())
     }
@@ -65,7 +65,7 @@ impl Adapter for Todo {
 
     fn describe(&self) -> Description {
         Description::new("todo", "1.0")
-            .use_when("a list is kept", "work is to be done")
+            .use_when("a list is kept", "a task should be done")
             .steerable()
     }
 }

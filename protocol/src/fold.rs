@@ -116,7 +116,7 @@ pub fn fold(mut message: AdapterMessage, agreed: Extensions, tools: ToolsAsOutpu
     }
 }
 
-const CONTEXT_LOST: &str = "the agent was started afresh: what was said before is not remembered";
+const CONTEXT_LOST: &str = "the agent started afresh: it does not remember the earlier turns";
 
 /// Removes the members of extensions that were not agreed on. A reader ignores them when a peer
 /// sends them anyway ([ext.2]).
@@ -304,7 +304,7 @@ fn failure_text(failure: &Failure, fallback: Option<&str>) -> Option<String> {
 fn closed_text(closed: &SessionClosed) -> String {
     let reason = match closed.reason {
         Some(ClosedReason::Finished) => "the session has ended",
-        Some(ClosedReason::Failed) | None => "the session cannot go on",
+        Some(ClosedReason::Failed) | None => "the session cannot continue",
         Some(ClosedReason::Refused) => "the session was refused",
         Some(ClosedReason::UnknownAgent) => "there is no such agent",
         Some(ClosedReason::Limit) => "the session has reached a limit",

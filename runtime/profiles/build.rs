@@ -27,6 +27,6 @@ fn main() {
     }
     list += "]\n";
     let target = Path::new(&env::var("OUT_DIR").unwrap_or_default()).join("agents.rs");
-    #[expect(clippy::expect_used, reason = "a build cannot go on without it")]
+    #[expect(clippy::expect_used, reason = "the build needs it")]
     fs::write(target, list).expect("the list of agents can be written");
 }

@@ -108,9 +108,7 @@ pub fn take_json(folder: &Path, member: &LargeMember) -> io::Result<String> {
     let refused = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
     let path = Path::new(&member.file_path);
     if path.parent() != Some(folder) || path.file_name().is_none() {
-        return Err(refused(
-            "the file does not lie right in the exchange folder",
-        ));
+        return Err(refused("the file is not directly in the exchange folder"));
     }
     // Without waiting: a FIFO would wait for its writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

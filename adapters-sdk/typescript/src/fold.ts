@@ -26,7 +26,7 @@ const OF_RESUME = ["native_session_id", "display_id", "context"];
 const OF_OPTIONS =
   "options_applied model reasoning_effort mode permission_mode allowed_tools denied_tools models modes commands options".split(" ");
 const END_OF_RESUME = ["native_session_id", "session_params", "clear_session"];
-const LOST = "the agent was started afresh: what was said before is not remembered";
+const LOST = "the agent started afresh: it does not remember the earlier turns";
 const STATUS_TEXT = new Map([
   ["failed", "the turn failed"],
   ["refused", "the agent declined"],
@@ -105,7 +105,7 @@ function questionText(message: Message): string {
 }
 
 function closedText({ reason, error }: Message): string {
-  const text = CLOSED_TEXT.get(reason) ?? "the session cannot go on";
+  const text = CLOSED_TEXT.get(reason) ?? "the session cannot continue";
   return error?.message ? `${text}: ${error.message}` : text;
 }
 

@@ -133,7 +133,7 @@ fn standing(
         (Expect::Fail | Expect::Flaky, _) if within => {
             if known.expect == Expect::Fail && fact.verdict == Verdict::Flaky {
                 notices.push(format!(
-                    "{} fails at times only; its entry could say `flaky`",
+                    "{} fails only at times; its entry could be `flaky`",
                     fact.case
                 ));
             }
@@ -147,7 +147,7 @@ fn standing(
                 .filter(|failed| !known.checks.iter().any(|check| check == failed))
                 .collect();
             notices.push(format!(
-                "{} fails by more than its entry says: {}",
+                "{} fails by more than its entry allows: {}",
                 fact.case,
                 more.join(", ")
             ));

@@ -134,11 +134,11 @@ fn told(made: &Update, document: &Document, file: &Path) -> u8 {
         }
     }
     if made.refused.is_empty() {
-        anstream::println!("{} says what this result says", file.display());
+        anstream::println!("{} agrees with this result", file.display());
         return exit::CONFORMANT;
     }
     anstream::println!(
-        "Not added: a MUST of the published protocol needs --accept-must; an entry that is there and says something \
+        "Not added: a MUST of the published protocol needs --accept-must; an existing entry that differs \
          else is its author's to change."
     );
     exit::FAILED

@@ -96,7 +96,7 @@ fn of_case(case: &Case) -> String {
     text.push_str(&entry("stimulus", case.stimulus));
     text.push_str(&entry("accepted", case.expected));
     let needs = match &case.needs[..] {
-        [] => "nothing: the command alone".to_owned(),
+        [] => "nothing: only the command".to_owned(),
         needs => needs.iter().map(declared).collect::<Vec<_>>().join("; "),
     };
     text.push_str(&entry("needs", &needs));

@@ -119,7 +119,7 @@ fn case_lines(sides: &'static [Side]) -> String {
     }
     let count = cases_of(sides).count();
     text.push_str(&format!(
-        "\n{count} cases; * belongs to the smoke set; `explain ID` says more\n"
+        "\n{count} cases; * belongs to the smoke set; `explain ID` shows more\n"
     ));
     text
 }

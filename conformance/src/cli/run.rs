@@ -331,7 +331,7 @@ fn subject(side: Side, shared: &Shared) -> Result<Subject, String> {
     let mut subject = match &shared.config {
         Some(path) => read_config(path, side).map_err(|error| super::with_source(&error))?,
         None if shared.command.is_empty() => {
-            return Err("say what to test: `-- COMMAND`, or --config FILE".to_owned());
+            return Err("name what to test: `-- COMMAND`, or --config FILE".to_owned());
         }
         None if side == Side::Host => Subject::host(Vec::<String>::new()),
         None => Subject::adapter(Vec::<String>::new()),

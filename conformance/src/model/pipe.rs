@@ -85,7 +85,10 @@ impl Pipe {
                 Ok(())
             }
             Some(_) => fault(clause, format!("a second {kind} for {id:?}")),
-            None => fault(clause, format!("{kind} for {id:?}, which no one asked")),
+            None => fault(
+                clause,
+                format!("{kind} for {id:?}, which was never requested"),
+            ),
         }
     }
 

@@ -191,13 +191,13 @@ impl Requests {
                 fault(
                     "permission.3",
                     Level::Must,
-                    format!("{id:?} was approved, and no one asked"),
+                    format!("{id:?} was approved without a request"),
                 )
             } else {
                 fault(
                     "permission.2",
                     Level::Should,
-                    format!("{id:?} was answered, and no one asked"),
+                    format!("{id:?} was answered without a request"),
                 )
             };
         };

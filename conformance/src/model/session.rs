@@ -137,7 +137,7 @@ impl Session {
                     faults,
                     "ext.1",
                     May,
-                    format!("{name} of {} stands without its extension", table.name),
+                    format!("{name} of {} is used without its extension", table.name),
                 );
             }
         }

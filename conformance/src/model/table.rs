@@ -179,7 +179,7 @@ pub(super) const fn pipe(
 pub(super) const fn joined<const N: usize>(first: &[Field], second: &[Field]) -> [Field; N] {
     assert!(
         first.len() + second.len() == N,
-        "the length is that of both lists"
+        "both lists have this length"
     );
     let mut all = [first[0]; N];
     let mut at = 0;

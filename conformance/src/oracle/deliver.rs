@@ -288,7 +288,7 @@ fn compare(
     }
     if !cursor.is_at_end() {
         let expected =
-            format!("nothing more on channel {channel} of {id}: the adapter said no more");
+            format!("nothing more on channel {channel} of {id}: the adapter sent no more");
         // The stub logs each part of a burst after it has written it, and the end of a case may come between.
         let mut said = below.iter().flat_map(|lower| &lower.said);
         let last = said.rfind(|said| said.channel == channel);

@@ -82,7 +82,7 @@ pub(super) fn judge(records: &[Record], link: Link, judged: Side, judgement: &mu
                 } else if clause == "frame.1" {
                     "a message that is cut or mixed with another: write each whole, in one write, under one lock"
                 } else {
-                    "logs and banners belong on stderr; libraries that print must be told so"
+                    "logs and banners belong on stderr; configure libraries that print"
                 };
                 let expected = "every line on stdout is one JSON object in UTF-8";
                 found(
@@ -108,7 +108,7 @@ pub(super) fn judge(records: &[Record], link: Link, judged: Side, judgement: &mu
                     found(
                         "frame.1",
                         Level::Should,
-                        "lines end with LF alone",
+                        "lines end with a single LF",
                         "CRLF".to_owned(),
                         Some(hint),
                     );

@@ -181,7 +181,7 @@ pub(super) fn demand_own_proc() -> io::Result<()> {
     match fs::read_link("/proc/self") {
         Ok(own) if own.as_os_str() != std::process::id().to_string().as_str() => {
             Err(io::Error::other(
-                "/proc shows another PID namespace than that of the suite: mount one of its own (unshare --mount-proc)",
+                "/proc shows another PID namespace than the suite's: mount one of its own (unshare --mount-proc)",
             ))
         }
         Ok(_) | Err(_) => Ok(()),

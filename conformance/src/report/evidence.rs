@@ -119,7 +119,7 @@ pub(super) fn point_latest(folder: &Path) -> io::Result<()> {
     if fs::symlink_metadata(&latest).is_ok_and(|there| !there.is_symlink()) {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
-            "`latest` is there and no link",
+            "`latest` exists and is not a link",
         ));
     }
     // A link that is replaced as a whole is never missing.

@@ -95,7 +95,7 @@ impl FromStr for Output {
             found.ok_or_else(|| format!("no report is called `{name}`; there are {}", names()))?;
         match file {
             Some("") => Err(format!("`{text}` names no file")),
-            None if format != Format::Github => Err(format!("say where it goes: `{name}=FILE`")),
+            None if format != Format::Github => Err(format!("name its file: `{name}=FILE`")),
             file => Ok(Self {
                 format,
                 file: file.map(PathBuf::from),

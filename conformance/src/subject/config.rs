@@ -140,7 +140,7 @@ pub(crate) fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigErro
         .is_some_and(|recipe| !recipe.contains("{nonce}"))
     {
         return Err(bad(
-            "recipe `nonce` has no {nonce}, so no session could be told from another".to_owned(),
+            "recipe `nonce` has no {nonce}, so sessions could not be distinguished".to_owned(),
         ));
     }
     subject.recipes = file.recipes;

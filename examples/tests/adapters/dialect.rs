@@ -21,7 +21,7 @@ impl Dialect {
     pub(crate) fn greeting(self) -> Option<&'static str> {
         match self {
             Self::Echo => None,
-            Self::Todo => Some("What is to be done? (add, list, clear, export, work)\n"),
+            Self::Todo => Some("Commands: add, list, clear, export, work\n"),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The translation between a scripted editor and a scripted relay. Lines for the editor are parsed
 //! with the official types.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{
     collections::BTreeMap,

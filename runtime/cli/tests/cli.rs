@@ -1,6 +1,6 @@
 //! The binary, as people and programs use it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod cli {
     mod acp;

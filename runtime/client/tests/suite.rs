@@ -1,6 +1,6 @@
 //! The client against hosts that tests script, over streams in memory and with paused time.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod suite {
     mod calls;

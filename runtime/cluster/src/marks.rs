@@ -26,7 +26,7 @@ use crate::{
 const SPACES: [Space; 2] = [Space::Sessions, Space::Journal];
 
 /// Next step for an operator.
-pub const NEXT: &str = "docs/scale.md says how to go on: When the server has lost something";
+pub const NEXT: &str = "see the section `When the server has lost something` of docs/scale.md";
 
 /// Number of repeated requests to a store that seems to be behind, and the delay between them.
 const CONFIRMS: u32 = 30;
@@ -154,7 +154,7 @@ impl Marks {
                 return Ok(());
             }
             (None, None) => return Ok(()),
-            (Some(_), None) => "is not there any more".to_owned(),
+            (Some(_), None) => "is missing".to_owned(),
             (Some(seen), Some(now)) if seen.made != now.made => {
                 format!(
                     "was made at {}, and the one of before at {}",
@@ -176,8 +176,8 @@ impl Marks {
     fn is_lost(&self, space: Space, why: &str, is_certain: bool) -> String {
         let why = format!(
             "the cluster's store has lost something, or is an older copy or another one: its {space} {why}. This host \
-             serves nothing from it, since entries would get numbers that others have had. Restore a later copy; or, to \
-             go on with what is there, start every host with an empty state folder"
+             serves nothing from it, since it would number entries twice. Restore a later copy; or, to \
+             use what the store has, start every host with an empty state folder"
         );
         self.0.lost.send_if_modified(|lost| {
             let is_news = lost

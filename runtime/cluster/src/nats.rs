@@ -370,7 +370,7 @@ fn note(event: &Event) {
     match event {
         Event::Connected => tracing::info!("connected to the cluster's server"),
         Event::Disconnected => {
-            tracing::warn!("the connection to the cluster's server is lost; it is tried again")
+            tracing::warn!("the connection to the cluster's server is lost; reconnecting")
         }
         Event::SlowConsumer(_) => {
             tracing::warn!("letters of other hosts came faster than they were read: some are lost")

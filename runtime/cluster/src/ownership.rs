@@ -40,7 +40,7 @@ pub enum Kept {
     Differs(String),
     /// The epoch cannot rise: no correct host has counted so far.
     #[error(
-        "its epoch cannot rise, so somebody has written it who is no host; begin another session"
+        "its epoch cannot rise, so another program than a host has written it; begin another session"
     )]
     Spent,
 }

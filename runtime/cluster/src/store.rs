@@ -69,7 +69,7 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotKept {
     /// The stored message is not the expected one.
-    #[error("somebody else has written there")]
+    #[error("another writer has changed it")]
     Other,
     /// Unknown whether it was stored.
     #[error("{0}")]

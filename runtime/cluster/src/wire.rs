@@ -61,7 +61,7 @@ pub enum Broken {
     #[error("a message of the journal has the format {0}, which this version does not know")]
     Version(u32),
     /// Entries are missing.
-    #[error("the journal goes on with entry {found} where {expected} should be")]
+    #[error("the next entry of the journal is {found}, and {expected} was expected")]
     Gap {
         /// The number that should come.
         expected: u64,

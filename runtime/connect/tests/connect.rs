@@ -5,7 +5,7 @@
     clippy::needless_pass_by_value,
     reason = "frames are made where they are said"
 )]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod hub;
 

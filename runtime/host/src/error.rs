@@ -38,7 +38,7 @@ pub enum ReconfigureError {
         known: Vec<String>,
     },
     /// So many earlier configurations have sessions, each with a process of its own.
-    #[error("{}: sessions go on with {limit} earlier configurations of {}, which is the limit; close some of them, and try again", no_more_changes(.agent.as_deref()), of_which(.agent.as_deref()))]
+    #[error("{}: sessions still use {limit} earlier configurations of {}, which is the limit; close some of them, and try again", no_more_changes(.agent.as_deref()), of_which(.agent.as_deref()))]
     TooManyEarlier {
         /// The agent of which there are too many; `None` if it is all agents together.
         agent: Option<String>,

@@ -450,14 +450,15 @@ fn narrow(
 ) -> Result<(), PolicyRefusal> {
     for policy in policies {
         let path = policy.path();
-        let said = policy.narrow(agent).map_err(|error| PolicyRefusal {
+        let changes = policy.narrow(agent).map_err(|error| PolicyRefusal {
             policy: path.to_owned(),
             reason: error.to_string(),
         })?;
         let by = path.display();
         notices.extend(
-            said.iter()
-                .map(|said| format!("agent {}: {said} (policy {by})", agent.id)),
+            changes
+                .iter()
+                .map(|change| format!("agent {}: {change} (policy {by})", agent.id)),
         );
     }
     Ok(())
@@ -609,7 +610,7 @@ impl Host {
             .collect();
         for agent in agents {
             if let Err(error) = self.link(&agent) {
-                tracing::warn!(agent = &*agent.shared.id, %error, "the agent does not stand by");
+                tracing::warn!(agent = &*agent.shared.id, %error, "the agent does not honour");
                 continue;
             }
             let agents = self.inner.agents();

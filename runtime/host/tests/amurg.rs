@@ -67,7 +67,7 @@ fn the_words_of_a_profiles_object_mean_what_they_mean_there() {
             nothing(),
             json!({ "model": "m" }),
             &[
-                "`agents[0].claude_code.transport` has no effect: a terminal does not say when a turn ends",
+                "`agents[0].claude_code.transport` has no effect: a terminal has no mark for the end of a turn",
             ],
         ),
         // Its modes, by the object and by `security`, which has the last word.

@@ -1,6 +1,6 @@
 //! Paths that a hostile adapter names, through the whole host: each refused with an event, nothing
 //! opened, nothing hung, and the session continues. The check itself has its tests beside it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod support;
 

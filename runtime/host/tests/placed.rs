@@ -1,5 +1,5 @@
 //! Agents whose adapters know no `cwd`: a process for each folder that their sessions name.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod support;
 

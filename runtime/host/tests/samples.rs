@@ -195,7 +195,7 @@ fn values_of_a_profiles_own_env_may_be_elsewhere() {
     let error = |agent| parse(agent).expect_err("it is refused").to_string();
     let twice = error(json!({ "id": "a", "codex": { "env": { "A": "x" } }, "env": { "B": "y" } }));
     assert!(
-        twice.ends_with("agents[0].env: `codex.env` says the same; keep one"),
+        twice.ends_with("agents[0].env: `codex.env` is set too; keep one"),
         "{twice}"
     );
     let odd = error(json!({ "id": "a", "codex": { "env": { "A": { "from_flie": "x" } } } }));

@@ -1,6 +1,6 @@
 //! Content of a journal after its closing, SIGKILL, and damage.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{
     collections::BTreeMap,

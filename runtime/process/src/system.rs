@@ -8,4 +8,6 @@ mod linux;
 pub(crate) use linux::{EndWatch, ancestry, before_exec, init, lifeline, proc, sockets};
 
 #[cfg(not(target_os = "linux"))]
-compile_error!("this crate runs on Linux only: docs/portability.md says what another system needs");
+compile_error!(
+    "this crate runs on Linux only: see docs/portability.md for what another system needs"
+);

@@ -155,7 +155,7 @@ impl Tree {
                 exit
             }
             Err(error) => {
-                tracing::warn!(pid = self.leader(), %error, "the exit status of a child was taken by somebody else");
+                tracing::warn!(pid = self.leader(), %error, "other code has taken the exit status of a child");
                 Exit::UNKNOWN
             }
         };

@@ -1,6 +1,6 @@
 //! The end of a program that has dropped its children. It has its own file, because it waits for
 //! the children of the whole program.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::fs;
 use std::time::Duration;

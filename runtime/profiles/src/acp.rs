@@ -277,7 +277,7 @@ impl Adapter for Acp {
         let mut checks = diagnose::checks(self.agent().file(), self.common()).await;
         if self.agent().is_dangerous() || self.agent().permissions() == Permissions::DangerousAllow
         {
-            let text = "the configuration lets the agent run tools that no one is asked about";
+            let text = "the configuration lets the agent run tools without approval";
             checks.push(Check::warn("agent.dangerous", text).hint("leave `dangerous` out"));
         }
         checks

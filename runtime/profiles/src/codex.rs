@@ -338,25 +338,26 @@ impl Adapter for Codex {
             Way::AppServer => wrapped.forks(),
             Way::Exec => wrapped,
         };
-        wrapped.use_when(
-            "code is to be read, changed and tried out by OpenAI's Codex, with approvals by people",
-            "one answer of a model is enough, or no `codex` program can be installed",
-        )
-        .steerable()
-        .modes(Policy::modes(danger))
-        .honours([
-            "resume",
-            "add_dirs",
-            "reasoning_effort",
-            "system_prompt_mode",
-        ])
-        .honours([
-            "mode",
-            "permission_mode",
-            "mcp_servers",
-            "skills",
-            "output_schema",
-        ])
+        wrapped
+            .use_when(
+                "OpenAI's Codex reads, changes and runs code, with approvals by people",
+                "one answer of a model is enough, or no `codex` program can be installed",
+            )
+            .steerable()
+            .modes(Policy::modes(danger))
+            .honours([
+                "resume",
+                "add_dirs",
+                "reasoning_effort",
+                "system_prompt_mode",
+            ])
+            .honours([
+                "mode",
+                "permission_mode",
+                "mcp_servers",
+                "skills",
+                "output_schema",
+            ])
     }
 
     async fn diagnose(&self) -> Vec<Check> {

@@ -275,7 +275,7 @@ impl GenericCli {
                 () = tokio::time::sleep_until(at.into()), if due.is_some() => {
                     output_bytes += show(turn, answer.held()).await;
                     if deaf.is_some() {
-                        let text = format!("{} takes no input any more and was ended", process.name());
+                        let text = format!("{} takes no further input and was ended", process.name());
                         break TurnComplete {
                             status: Some(Status::Failed),
                             error: Some(Failure::new(Category::Other, text)),
@@ -390,7 +390,7 @@ impl Adapter for GenericCli {
             checks.push(
                 Check::warn(
                     "sentinel",
-                    "`sentinel_command` is said after each input, and nothing ends a turn",
+                    "`sentinel_command` is sent after each input, and nothing ends a turn",
                 )
                 .hint("set `sentinel` to the line that it prints"),
             );

@@ -338,7 +338,7 @@ impl Adapter for GenericHttp {
         }
         if !self.sends_input() {
             checks.push(
-                Check::warn("http.input", "what the user says is part of no request")
+                Check::warn("http.input", "no request contains the user's input")
                     .hint("put {{input}} into `base_url` or `body`"),
             );
         }

@@ -99,7 +99,7 @@ impl Adapter for PiAdapter {
             .as_deref()
             .is_some_and(|tools| !are_names(tools))
         {
-            let why = "`allowed_tools`: pi asks no one before a tool runs, so only names of tools can be enforced";
+            let why = "`allowed_tools`: pi runs tools without approval, so only names of tools can be enforced";
             return Err(Error::other(why));
         }
         let aliases = &self.settings.model_aliases;
@@ -127,7 +127,7 @@ impl Adapter for PiAdapter {
         describe::wrapped("pi", credentials::of("pi"), "interactive", Some(false))
             .use_when(
                 "a small coding agent with few tools is wanted, whose turns take steers",
-                "a person must be asked before tools run: pi asks no one",
+                "tools need approval by a person, and pi cannot ask for it",
             )
             .honours(HONOURED)
             .steerable()

@@ -33,7 +33,7 @@ pub(crate) async fn play(
             {
                 let word = |approved| if approved { "approved" } else { "denied" };
                 turn.progress(format!(
-                    "{} now, {} then: the recording goes on as it was",
+                    "{} now, {} then: the recording is played unchanged",
                     word(decision.is_approved()),
                     word(then)
                 ))
@@ -107,7 +107,7 @@ async fn send_file(turn: &Turn, file: FileOutput) {
     if let Err(error) = turn.file_as(&path, name, mime).await {
         turn.error(
             Category::FileRefused,
-            format!("the file {path} is not there any more: {error}"),
+            format!("the file {path} was removed: {error}"),
         )
         .await;
     }

@@ -289,7 +289,7 @@ fn of_programs() -> [Profile; 7] {
             #[cfg(test)]
             schema: None,
         },
-        profile! { "mock", "What a script says: outputs, delays, tools, permissions, failures; for tests",
+        profile! { "mock", "Plays a script of outputs, delays, tools, permissions and failures; for tests",
         "mock", mock::MockConfig, |config, _, _| config.by(mock::Mock::new) },
         profile! { "replay", "A recorded session, played back in its own time or at once",
         "replay", replay::ReplayConfig, |config, _, _| {

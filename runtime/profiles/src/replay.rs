@@ -184,7 +184,7 @@ impl Adapter for Replay {
                 if recording.skipped > 0 {
                     checks.push(Check::warn(
                         "replay.lines",
-                        format!("{} lines say nothing", recording.skipped),
+                        format!("{} lines have no content", recording.skipped),
                     ));
                 }
                 checks
@@ -197,7 +197,7 @@ impl Adapter for Replay {
 pub(crate) fn description() -> Description {
     Description::new("replay", env!("CARGO_PKG_VERSION")).use_when(
         "a recorded session is shown, tested against or looked at again, with its permissions asked anew",
-        "answers must depend on what is said: every input gets the next recorded turn",
+        "answers must depend on the input: each input gets the next recorded turn",
     )
 }
 

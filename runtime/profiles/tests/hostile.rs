@@ -1,7 +1,7 @@
 //! Agents that end, hang and flood, behind the profiles: each turn ends once with a reason, others
 //! continue, and nothing is left behind.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 #[path = "real/hub.rs"]
 mod hub;

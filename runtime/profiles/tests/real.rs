@@ -12,7 +12,7 @@
 //! `TRUNKLINE_REAL_WRITE` is set. `TRUNKLINE_REAL_JOBS` rows run at a time. For an installation of
 //! older versions: `TRUNKLINE_REAL_TRANSPORT` is the `transport` of every row.
 
-#![allow(clippy::expect_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::expect_used, reason = "a test that cannot continue panics")]
 
 mod real {
     pub(crate) mod agents;

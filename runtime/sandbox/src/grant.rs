@@ -251,7 +251,7 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
         {
             return Err(refuse(
                 within,
-                format!("it lies in {hidden:?}, which the host keeps to itself"),
+                format!("it is in {hidden:?}, which the host keeps to itself"),
             ));
         }
     }
@@ -296,7 +296,7 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
         {
             return Err(refuse(
                 within,
-                format!("it lies in {real:?}, which the host keeps to itself"),
+                format!("it is in {real:?}, which the host keeps to itself"),
             ));
         }
         if covers

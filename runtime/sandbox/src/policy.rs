@@ -98,14 +98,14 @@ pub enum PolicyError {
     },
     /// It brings options of its own for a container engine.
     #[error(
-        "give options to {backend}: they choose what makes the container, and would lift what the policy says; leave `options` out, or have the policy's own `options` say them"
+        "give options to {backend}: they choose what makes the container, and would lift the policy; leave `options` out, or put them into the policy's own `options`"
     )]
     Options {
         /// The backend.
         backend: &'static str,
     },
     /// It wants a path that is not allowed.
-    #[error("grant {path:?} ({list}): the policy allows what lies in {}", listed_paths(.allowed))]
+    #[error("grant {path:?} ({list}): the policy allows only paths in {}", listed_paths(.allowed))]
     Path {
         /// Where it was named.
         list: &'static str,

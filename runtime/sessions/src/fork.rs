@@ -33,7 +33,7 @@ const READ: usize = 256 * 1024;
 const DESCRIBED: Duration = Duration::from_secs(5);
 
 /// Error text for turns that run at the last copied entry.
-const CUT: &str = "the session was copied while this turn ran; it goes on in the source only";
+const CUT: &str = "the session was copied while this turn ran; it continues in the source only";
 
 impl Sessions {
     /// Opens a session as a copy of another one, and listens to it ([journal.14]). The copy begins

@@ -353,7 +353,7 @@ impl<T> EntryRecorder<T> {
             let is_some = oldest.is_some();
             tokio::select! {
                 biased;
-                result = async { (&mut oldest.expect("it is there by the branch's condition").ticket).await }, if is_some => return Ok(self.take_stored(result)),
+                result = async { (&mut oldest.expect("the branch's condition ensures it").ticket).await }, if is_some => return Ok(self.take_stored(result)),
                 recorded = &mut on_way.recorded => self.recorded(recorded)?,
             }
         }

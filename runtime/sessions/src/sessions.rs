@@ -998,7 +998,7 @@ pub enum RemoveError {
     #[error("the session is in use; detach from it, and stop its turn, then try again")]
     InUse,
     /// The visitor may only listen.
-    #[error("who asks may only listen")]
+    #[error("the caller may only listen")]
     Denied,
     /// The journal could not be written.
     #[error("{0}")]

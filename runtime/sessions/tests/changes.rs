@@ -1,6 +1,6 @@
 //! The feed of changes: what each visitor gets, and what is lost between two positions.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},

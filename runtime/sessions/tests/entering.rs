@@ -1,7 +1,7 @@
 //! Clients that reach a session at the same moment: one task serves it, and each accepted input is
 //! stored exactly once.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,6 +1,6 @@
 //! The example `journal`, run as a program.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::process::Command;
 

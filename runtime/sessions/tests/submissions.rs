@@ -1,6 +1,6 @@
 //! Inputs with files, requests and queues: the agent's view of the messages of several clients.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{
     path::{Path, PathBuf},

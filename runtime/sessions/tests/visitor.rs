@@ -1,6 +1,6 @@
 //! Sessions of others do not exist for a visitor, in memory or on disk.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{path::Path, sync::Arc};
 

@@ -32,7 +32,7 @@ pub enum OpenError {
         why: io::Error,
     },
     /// There is something else at its place.
-    #[error("begin a wire log: {} is there and is not a wire log; name another file", .0.display())]
+    #[error("begin a wire log: {} exists and is not a wire log; name another file", .0.display())]
     Other(PathBuf),
     /// Another process writes it.
     #[error("begin the wire log {}: another process writes it; name another file", .0.display())]
@@ -134,7 +134,7 @@ impl LogFile {
             Ok(_) => {
                 return Err(io::Error::new(
                     io::ErrorKind::AlreadyExists,
-                    "another file stands in its place",
+                    "another file has taken its place",
                 ));
             }
             Err(why) => return Err(why.into()),

@@ -34,7 +34,7 @@ mod sink;
 mod writer;
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#[allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 mod tests;
 
 pub use content::Content;

@@ -225,7 +225,7 @@ impl Writer {
                 }
                 if lost.of_secrets {
                     self.secrets.lose(process);
-                    let note = "a message is missing that may say what is secret: lines of this process have no content from here on";
+                    let note = "a message that may list secrets is missing: later lines of this process have no content";
                     let event = RecordEvent::Note {
                         note: note.to_owned(),
                     };

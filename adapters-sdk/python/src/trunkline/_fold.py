@@ -29,11 +29,11 @@ OF_OPTIONS = (
     "models", "modes", "commands", "options",
 )  # fmt: skip
 END_OF_RESUME = ("native_session_id", "session_params", "clear_session")
-LOST = "the agent was started afresh: what was said before is not remembered"
+LOST = "the agent started afresh: it does not remember the earlier turns"
 STATUS_TEXT = {"failed": "the turn failed", "refused": "the agent declined", "limit": "a limit is reached"}
 CLOSED_TEXT = {
     "finished": "the session has ended",
-    "failed": "the session cannot go on",
+    "failed": "the session cannot continue",
     "refused": "the session was refused",
     "unknown_agent": "there is no such agent",
     "limit": "the session has reached a limit",

@@ -390,7 +390,7 @@ fn required<T>(field: Field<T>) -> Option<T> {
 /// Returns an optional id, unless it makes the message bad.
 #[expect(
     clippy::option_option,
-    reason = "the outer one is whether the message stands"
+    reason = "the outer option is `None` if the message is dropped"
 )]
 fn some_id(field: Field<String>) -> Option<Option<String>> {
     match field {
@@ -402,7 +402,7 @@ fn some_id(field: Field<String>) -> Option<Option<String>> {
 
 #[expect(
     clippy::option_option,
-    reason = "the outer one is whether the message stands"
+    reason = "the outer option is `None` if the message is dropped"
 )]
 fn turn_id(session: &Session, fields: &Fields<'_>) -> Option<Option<String>> {
     if session.has(Exts::TURNS) {

@@ -84,7 +84,7 @@ fn judge(path: &str, roots: Option<&[PathBuf]>) -> Result<File, String> {
             .filter_map(|root| root.canonicalize().ok())
             .any(|root| real.starts_with(root));
         if !inside && !broken(FileRootsUnchecked) {
-            return Err("it lies outside the allowed folders".to_owned());
+            return Err("it is outside the allowed folders".to_owned());
         }
     }
     if meta.len() > MAX_FILE {

@@ -87,7 +87,7 @@ impl Relay {
             {
                 self.refuse(
                     session,
-                    "the agent did not say which restrictions it honours",
+                    "the agent did not list the restrictions that it honours",
                 );
             }
         }

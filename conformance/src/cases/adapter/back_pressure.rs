@@ -51,8 +51,12 @@ fn many_turns(t: &mut Trial) -> Outcome {
             let said = turn.text();
             // A greeting or background work may be in the output too ([turn.6]).
             let only = said.contains(&word) && said.matches("[s-").count() == 1;
-            t.demand(only, format!("the turn says {word:?}"), format!("{said:?}"))
-                .under("session.3")?;
+            t.demand(
+                only,
+                format!("the turn outputs {word:?}"),
+                format!("{said:?}"),
+            )
+            .under("session.3")?;
         }
     }
     for s in &sessions {

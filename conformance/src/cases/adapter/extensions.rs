@@ -137,7 +137,7 @@ fn stop_while_paused(t: &mut Trial) -> Outcome {
     t.demand(
         came <= most,
         format!("at most {most} ticks, those from before the stop took effect"),
-        format!("{came}: the turn went on until the resume"),
+        format!("{came}: the turn ran until the resume"),
     )
     .hint("a pause holds messages back, and nothing else")
 }

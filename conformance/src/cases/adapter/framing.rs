@@ -132,7 +132,7 @@ fn demand_echo(t: &Trial, turn: &TurnSeen, text: &str) -> Outcome {
     let kept = t.tier() == Tier::BlackBox || said.contains(text);
     if !kept && t.tier() == Tier::Recipe && !said.contains('\u{fffd}') {
         // A model may output anything; a replacement character does not come from a model.
-        return t.inconclusive("recipe `nonce` did not say the text back");
+        return t.inconclusive("recipe `nonce` did not return the text");
     }
     let short = |text: &str| -> String { text.chars().take(40).collect() };
     t.demand(
@@ -162,7 +162,7 @@ fn separators_are_data(t: &mut Trial) -> Outcome {
     let turn = t.end_of(&s, from).map_err(|stop| {
         stop.sent("content with U+2028, U+2029 and U+0085 unescaped").hint(
             "the line was cut at a character that Unicode calls a line end (Python's `str.splitlines` and text \
-             codecs, some line readers of Node): split bytes at LF alone",
+             codecs, some line readers of Node): split bytes only at LF",
         )
     })?;
     demand_echo(t, &turn, text)?;
@@ -249,7 +249,7 @@ fn disturbs_no_turn(t: &mut Trial) -> Outcome {
     }
     if t.count(&s, "turn.complete") > 0 {
         if t.has_probe(&["until_stop"]) {
-            return t.fail("the running turn goes on", "its `turn.complete`");
+            return t.fail("the running turn continues", "its `turn.complete`");
         }
         return t.inconclusive("recipe `long` ended by itself before it was stopped");
     }
@@ -361,7 +361,7 @@ fn up_to_a_mebibyte(t: &mut Trial) -> Outcome {
                     "many line readers stop at 64 KiB by default: `limit` of Python's asyncio.StreamReader, `Buffer` \
                      of Go's bufio.Scanner"
                 }
-                _ => "lines of 1 MiB, counted without their LF, are to be accepted",
+                _ => "lines of 1 MiB, counted without their LF, must be accepted",
             })
         })?;
     }
@@ -429,11 +429,11 @@ fn demand_arrived(t: &mut Trial, session: &Session, content: &str) -> Outcome {
     let report = t.report(session)?;
     let first = report["inputs"][0].clone();
     let sha256 = wire::sha256(content.as_bytes());
-    let told = first["sha256"].as_str().unwrap_or_default();
+    let reported = first["sha256"].as_str().unwrap_or_default();
     t.demand(
-        told.eq_ignore_ascii_case(&sha256),
+        reported.eq_ignore_ascii_case(&sha256),
         format!("an input of {} bytes with SHA-256 {sha256}", content.len()),
-        format!("{} bytes with SHA-256 {told}", first["bytes"]),
+        format!("{} bytes with SHA-256 {reported}", first["bytes"]),
     )
 }
 

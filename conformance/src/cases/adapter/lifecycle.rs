@@ -165,7 +165,7 @@ fn idle_costs_nothing(t: &mut Trial) -> Outcome {
     let spent = usage_of(pid).processor.saturating_sub(before);
     t.demand(
         spent * 20 < began.elapsed(),
-        "less than 5 % of a processor while nothing is to be done",
+        "less than 5 % of a processor while idle",
         format!("{spent:.2?} in {:.1?}", began.elapsed()),
     )
     .hint("wait for input; do not poll")
@@ -189,7 +189,7 @@ fn script_is_text(t: &mut Trial) -> Outcome {
     ]));
     let from = t.input(&s, script)?;
     let turn = t.end_within(&s, from, t.bounds.deadline + t.bounds.start)?;
-    let hint = "obey scripts only where the environment says CONFORM_PROBE=1";
+    let hint = "obey scripts only if the environment has CONFORM_PROBE=1";
     let obeyed = Trial::probe_answer(&turn.messages, "ops").map(|answer| answer["ops"].clone());
     t.demand(
         obeyed.is_none(),

@@ -159,7 +159,7 @@ pub(in crate::cases) fn ordinary_turn(t: &mut Trial, s: &Session) -> Outcome {
     let said = t.probe_echo(s, &token)?;
     t.demand(
         said.contains(&token),
-        format!("the next turn says {token:?}"),
+        format!("the next turn outputs {token:?}"),
         format!("{said:?}"),
     )
     .hint("the stop seems to be kept for the next turn")
@@ -347,14 +347,14 @@ fn keep_tokens_apart(t: &mut Trial) -> Outcome {
                 .find(|(_, other)| other != token && all.contains(other.as_str()));
             if let Some((other, _)) = strange {
                 return t.fail(
-                    format!("in {} its own token alone", s.id()),
+                    format!("in {} only its own token", s.id()),
                     format!("the token of {}", other.id()),
                 );
             }
             silent += usize::from(!turn.text().contains(token.as_str()));
         }
         if silent > 0 && t.tier() == Tier::Recipe {
-            return t.inconclusive("recipe `nonce` did not say its text back");
+            return t.inconclusive("recipe `nonce` did not return its text");
         }
         t.demand(
             silent == 0,

@@ -222,7 +222,7 @@ fn idle_end(t: &mut Trial) -> Outcome {
     {
         return t.late(
             "the adapter can write `turn.complete`",
-            "no one reads its stdout",
+            "its stdout is not read",
         );
     }
     // Read before the next input is written; otherwise no host could assign them.

@@ -230,7 +230,7 @@ fn return_history_in_pages(t: &mut Trial) -> Outcome {
     let same = all.get(..live.len()) == Some(&live[..]);
     t.demand(
         same,
-        format!("the {} entries that were heard", live.len()),
+        format!("the {} entries that were received", live.len()),
         format!("{} others", all.len()),
     )?;
     let unknown = t.journaled();
@@ -239,7 +239,7 @@ fn return_history_in_pages(t: &mut Trial) -> Outcome {
     t.demand_member(&result, "request_id", "none")?;
     t.demand(
         !result.text("error").is_empty(),
-        "an `error` that says why there are none",
+        "an `error` with the reason why there are none",
         "none",
     )
 }

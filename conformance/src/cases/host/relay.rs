@@ -148,7 +148,7 @@ fn offer_private_folders(t: &mut Trial) -> Outcome {
     let tmp = PathBuf::from(values["TMPDIR"].as_str().unwrap_or_default());
     t.demand(
         tmp.is_absolute() && tmp.is_dir(),
-        "a TMPDIR that is there",
+        "a TMPDIR that exists",
         format!("{tmp:?}"),
     )?;
     let own = t.path("tmp");
@@ -164,7 +164,7 @@ fn offer_private_folders(t: &mut Trial) -> Outcome {
         .any(|folder| open_to_others(folder) == Some(0));
     t.demand(
         private,
-        "a TMPDIR that no one else enters",
+        "a TMPDIR that is private",
         format!("{:?}", open_to_others(&tmp)),
     )?;
     let exchange = exchange_dir(t, &lower);
@@ -259,7 +259,7 @@ fn no_such_program(t: &mut Trial) -> Outcome {
                 t.expect_gone();
                 t.demand(
                     exit.code != Some(0),
-                    "an end with a status that says so",
+                    "an end with a status that names it",
                     "status 0",
                 )
             }

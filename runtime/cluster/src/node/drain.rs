@@ -50,7 +50,7 @@ impl Shared {
     pub(super) fn begin_drain(self: &Arc<Self>, deadline: Duration) -> Result<(), String> {
         let turn = self.drains.clone().try_acquire_owned();
         let turn = turn
-            .map_err(|_| "this host drains already, and hears of no further deadline".to_owned())?;
+            .map_err(|_| "this host is draining already; its deadline stays as it is".to_owned())?;
         let this = self.clone();
         tokio::spawn(async move {
             this.drain(deadline).await;

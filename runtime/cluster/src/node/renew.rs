@@ -243,7 +243,7 @@ impl Shared {
                 return Ok(Some(number));
             }
             // No correct host has written it. It ends with the lease, at the latest.
-            return Err("somebody else has ended it".to_owned());
+            return Err("another host has ended it".to_owned());
         }
         if !is_own {
             tracing::warn!(
@@ -308,7 +308,7 @@ impl Shared {
             .await
         {
             Ok(number) => {
-                tracing::warn!(host, "a host is gone; the others go on with its sessions");
+                tracing::warn!(host, "a host is gone; the others take over its sessions");
                 self.saw(host, number, &over.to_bytes());
                 true
             }

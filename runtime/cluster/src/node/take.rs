@@ -378,7 +378,7 @@ impl Shared {
         for row in &rows {
             tracing::warn!(
                 session = row.id,
-                "somebody has written into the session who is none of its hosts"
+                "a writer that is not a host of the session has written to it"
             );
         }
         self.take_all(rows.into_iter().map(|row| row.id)).await;

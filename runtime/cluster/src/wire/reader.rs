@@ -128,7 +128,7 @@ impl Reader {
         match whole(&self.session, &head, body.freeze()) {
             Some(batch) => {
                 if self.doubt.take().is_some() {
-                    self.skip("the record went on without it");
+                    self.skip("the record continues without it");
                 }
                 self.next = batch.last() + 1;
                 self.last = Some(head);
@@ -148,7 +148,7 @@ impl Reader {
 
     fn doubt(&mut self, why: Broken) -> Option<Batch> {
         match &self.doubt {
-            Some(_) => self.skip("the record did not go on before it"),
+            Some(_) => self.skip("the record has nothing before it"),
             None => {
                 self.doubt = Some(why);
                 None

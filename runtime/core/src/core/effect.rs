@@ -19,7 +19,7 @@ pub struct Ticket(pub u64);
 /// An action. `key` names the session, `scope` the turn that an event belongs to, `meta` the
 /// adapter's attachment.
 #[derive(Debug)]
-#[allow(missing_docs, reason = "each variant says what its fields are")]
+#[allow(missing_docs, reason = "the variant documents its fields")]
 pub enum Effect {
     /// Start the adapter's process.
     Start,

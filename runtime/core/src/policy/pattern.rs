@@ -64,15 +64,13 @@ impl FromStr for Pattern {
             },
         };
         if tool.is_empty() {
-            return fail("no tool stands before `(`; write `*(…)` for every tool");
+            return fail("there is no tool before `(`; write `*(…)` for every tool");
         }
         if tool.contains([')', '[', ']', '\\']) || tool.contains(char::is_whitespace) {
             return fail("the name of a tool holds no spaces, brackets or backslashes");
         }
         if resource == Some("") {
-            return fail(
-                "nothing stands between the parentheses; leave them out to match every resource",
-            );
+            return fail("the parentheses are empty; leave them out to match every resource");
         }
         let parse = |glob: &str| {
             Glob::parse(glob).map_err(|bad: BadGlob| PatternError {

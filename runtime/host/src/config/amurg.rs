@@ -382,7 +382,7 @@ impl Own<'_> {
         match self.text("transport") {
             "stream-json" => {}
             "tmux" => self.notices.push(format!(
-                "`{}` has no effect: a terminal does not say when a turn ends, so this runs as `stream-json`",
+                "`{}` has no effect: a terminal has no mark for the end of a turn, so this runs as `stream-json`",
                 place(self.at, "transport")
             )),
             _ => return,

@@ -49,7 +49,7 @@ impl Confinement {
             Some(As(Some(keys))) => keys,
         };
         let twice = |key: &str, ours: &str| {
-            let why = format!("`{at}.resources.{ours}` says the same; keep one");
+            let why = format!("`{at}.resources.{ours}` is set too; keep one");
             Err(ConfigError::invalid(place(&at_sandbox, key), why))
         };
         if memory && keys.memory.is_some() {
@@ -145,10 +145,7 @@ fn sandbox_of(keys: SandboxKeys, at: &str, folder: &Path) -> Result<Sandbox, Con
             );
         }
         if keys.options.is_some() {
-            return refused(
-                "options",
-                "they are those of podman or docker; leave them out",
-            );
+            return refused("options", "they belong to podman or docker; leave them out");
         }
         Backend::Bubblewrap
     } else {
@@ -266,7 +263,7 @@ mod tests {
                          "sandbox": {"backend": "bubblewrap", "network": "all", "pids": 7, "read_only": ["/a"]}"#;
         assert_eq!(
             read(runtime, "").unwrap_err(),
-            "runtime.sandbox.pids: `runtime.resources.processes` says the same; keep one"
+            "runtime.sandbox.pids: `runtime.resources.processes` is set too; keep one"
         );
         let runtime = runtime.replace(r#", "processes": 6"#, "");
         let shared = read(&runtime, "").unwrap();
@@ -410,11 +407,11 @@ mod tests {
         for (members, expected) in [
             (
                 r#""sandbox": {"backend": "bubblewrap"}, "allowed_domains": ["x.org", "https://x.org"]"#,
-                "allowed_domains[1]: failed to read the network entry \"https://x.org\": it is a URL; write the host alone, as in `example.com` or `example.com:8443`",
+                "allowed_domains[1]: failed to read the network entry \"https://x.org\": it is a URL; write only the host, as in `example.com` or `example.com:8443`",
             ),
             (
                 r#""sandbox": {"backend": "bubblewrap", "network": "all"}, "allowed_domains": ["*"]"#,
-                "allowed_domains[0]: failed to read the network entry \"*\": `*` stands for the first labels of a name, as in `*.example.com`; to allow everything, choose the network `all`",
+                "allowed_domains[0]: failed to read the network entry \"*\": `*` matches the first labels of a name, as in `*.example.com`; to allow everything, choose the network `all`",
             ),
             (
                 r#""containment": "jail""#,
@@ -467,7 +464,7 @@ mod tests {
             ),
             (
                 r#""sandbox": {"backend": "bubblewrap", "network": {"allow": ["https://x.org"]}}"#,
-                "sandbox.network.allow[0]: failed to read the network entry \"https://x.org\": it is a URL; write the host alone, as in `example.com` or `example.com:8443`",
+                "sandbox.network.allow[0]: failed to read the network entry \"https://x.org\": it is a URL; write only the host, as in `example.com` or `example.com:8443`",
             ),
             (
                 r#""sandbox": {"backend": "bubblewrap", "user": "root"}"#,
@@ -475,7 +472,7 @@ mod tests {
             ),
             (
                 r#""resources": {"memory": 1}, "sandbox": {"backend": "bubblewrap", "memory": 2}"#,
-                "sandbox.memory: `agents[0].resources.memory` says the same; keep one",
+                "sandbox.memory: `agents[0].resources.memory` is set too; keep one",
             ),
         ] {
             assert_eq!(refused(members), expected, "{members}");

@@ -85,7 +85,7 @@ impl<'de> Visitor<'de> for Values {
             if object.contains_key(&key) {
                 let key = super::quantity::shown(&key);
                 return Err(A::Error::custom(format!(
-                    "the key `{key}` stands there twice; keep one"
+                    "the key `{key}` occurs twice; keep one"
                 )));
             }
             let Once(value) = members.next_value()?;

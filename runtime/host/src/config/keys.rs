@@ -149,7 +149,7 @@ keys! {
         idle_timeout: Any; "a turn ends by `turn.complete`; see `inactivity_timeout`",
         log_level: Any; "what is logged is set when the program is started",
         file_storage_path: Any; "files are kept below `state_dir`",
-        allow_remote_permission_skip: Any; "what a session may set is said for each agent, by `session_may`",
+        allow_remote_permission_skip: Any; "`session_may` of each agent lists what a session may set",
     }
 
     /// The keys of an agent, and of `runtime` for every agent that does not set its own.

@@ -91,7 +91,7 @@ pub(super) fn read_agent(
             let at = place(at, "allow_session_override");
             return Err(ConfigError::invalid(
                 at,
-                "`session_may` says the same; keep one",
+                "`session_may` is set too; keep one",
             ));
         }
         agent.session_may = if all {
@@ -264,7 +264,7 @@ fn read_program(
     if keys.env.is_some() && !own_env.is_empty() {
         return Err(ConfigError::invalid(
             place(at, "env"),
-            format!("`{key}.env` says the same; keep one"),
+            format!("`{key}.env` is set too; keep one"),
         ));
     }
     command.env = variables(keys.env.take(), context.folder);

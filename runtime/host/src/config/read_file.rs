@@ -152,7 +152,7 @@ fn read_runtime(
         *path = context.folder.join(&path);
     }
     let twice = |amurg: &str, ours: &str| {
-        let why = format!("it is Amurg's name of `{ours}`, which is there too; keep one");
+        let why = format!("it is Amurg's name of `{ours}`, which is set too; keep one");
         Err(ConfigError::invalid(place(at, amurg), why))
     };
     if own.default_timeout.is_some() && shared.turn_timeout.is_some() {

@@ -739,7 +739,7 @@ fn values_of_variables_may_be_elsewhere() {
         error(
             r#"{"agents":[{"id":"a","external":{"command":"x","env":{"A":"b"}},"env":{"C":"d"}}]}"#
         ),
-        "agents[0].env: `external.env` says the same; keep one"
+        "agents[0].env: `external.env` is set too; keep one"
     );
 }
 
@@ -930,7 +930,7 @@ fn a_key_that_stands_twice_is_refused_wherever_it_stands() {
         ),
     ] {
         assert!(
-            error(text).contains(&format!("the key `{key}` stands there twice; keep one")),
+            error(text).contains(&format!("the key `{key}` occurs twice; keep one")),
             "{text}"
         );
     }

@@ -103,7 +103,7 @@ fn failed(health: &AgentHealth) -> Option<Verdict> {
         None => String::new(),
     };
     error(format!(
-        "its process failed to start too often{why}; correct that, and it is tried again by the next input {}",
+        "its process failed to start too often{why}; correct that; the next input {} starts it again",
         in_time(again)
     ))
 }
@@ -233,7 +233,7 @@ fn not_as_specified(health: &AgentHealth) -> Option<Verdict> {
 fn silent_turn(health: &AgentHealth) -> Option<Verdict> {
     let silence = health.longest_silence.filter(|silence| *silence > SILENT)?;
     note(format!(
-        "a turn has said nothing for {}; stop it if that is too long, or set `inactivity_timeout`",
+        "a turn has been silent for {}; stop it if that is too long, or set `inactivity_timeout`",
         time(silence)
     ))
 }
@@ -290,7 +290,7 @@ fn replaced(health: &AgentHealth) -> Option<Verdict> {
     if health.removed {
         let sessions = goes_on(health.sessions + health.draining);
         return note(format!(
-            "it is no agent of this host any more; {sessions} until closed"
+            "it was removed from the configuration; {sessions} until closed"
         ));
     }
     (health.draining > 0)
@@ -308,7 +308,7 @@ fn well(health: &AgentHealth) -> Verdict {
         (None, _) => "fine: no process runs; the next input starts one".to_owned(),
         (Some(process), _) if !process.was_heard => {
             format!(
-                "fine: it has run for {} and has said nothing yet",
+                "fine: it has run for {} without a message so far",
                 time(process.age)
             )
         }

@@ -152,7 +152,7 @@ impl Entry {
         if !ready {
             return Err("it was cut off".to_owned());
         }
-        let missing = |what: &str| format!("it does not tell the {what}");
+        let missing = |what: &str| format!("it does not name the {what}");
         Ok(Self {
             host: host.ok_or_else(|| missing("host"))?,
             boot: boot.ok_or_else(|| missing("boot"))?,

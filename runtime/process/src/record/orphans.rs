@@ -130,7 +130,7 @@ impl Found {
 
     fn look(folder: &File, name: &OsStr, here: &Here) -> Result<Self, String> {
         if !name.to_str().is_some_and(is_name) {
-            return Err("its name is not that of a record".to_owned());
+            return Err("its name is not the name of a record".to_owned());
         }
         // Not waiting for a writer, should it be a pipe.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -35,7 +35,7 @@ pub(crate) async fn choose_mode(
         return Err(Error::new(
             Category::PermissionDenied,
             format!(
-                "in mode {mode:?} the agent asks no one; set `dangerous: true` in its configuration to allow that"
+                "mode {mode:?} skips approvals; set `dangerous: true` in its configuration to allow that"
             ),
         ));
     }
@@ -107,7 +107,7 @@ pub(crate) async fn choose_option(
     if asks_no_one && !acp.agent().is_dangerous() {
         return Err(Error::new(
             Category::PermissionDenied,
-            "the agent may ask no one then; set `dangerous: true` in its configuration to allow that",
+            "the agent may then skip approvals; set `dangerous: true` in its configuration to allow that",
         ));
     }
     call_choice(acp, acp_session, reader, &choosing).await?;

@@ -185,7 +185,7 @@ impl Opening {
         for warning in warnings {
             self.warn(
                 Category::Other,
-                format!("{warning}; the session goes on without it"),
+                format!("{warning}; the session continues without it"),
             )
             .await;
         }

@@ -125,7 +125,7 @@ async fn own_check(
             format!("`{command}` was not done within {} s", DEADLINE.as_secs()),
         ),
         Ok(said) if said.end.exit.success() => {
-            Check::info("agent.login", format!("`{command}` says: logged in"))
+            Check::info("agent.login", format!("`{command}` reports: logged in"))
         }
         // Codex, for one, takes no key of the environment while its own provider is used.
         Ok(_) if is_found => Check::warn(
@@ -134,7 +134,7 @@ async fn own_check(
         )
         .hint("log in with it, unless its model's provider is configured to take what is set"),
         Ok(_) => {
-            Check::warn("agent.login", format!("`{command}` says: not logged in")).hint(missing)
+            Check::warn("agent.login", format!("`{command}` reports: not logged in")).hint(missing)
         }
         Err(error) => Check::warn("agent.login", error.to_string()),
     }

@@ -408,7 +408,7 @@ pub(crate) fn explain_timeout(timeout: Error, last_error: Option<&Error>, stderr
         text.push_str(&format!("; its last error: {error}"));
     }
     if !stderr.is_empty() {
-        text.push_str(&format!("; it said: {stderr}"));
+        text.push_str(&format!("; its stderr: {stderr}"));
     }
     failure::of(category, text, None)
 }

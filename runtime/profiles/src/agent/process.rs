@@ -133,7 +133,10 @@ impl Ended {
         let text = if last.is_empty() {
             format!("{} ended: {}", self.name, self.exit)
         } else {
-            format!("{} ended: {}; it said: {last}", self.name, self.exit)
+            format!(
+                "{} ended: {}; its last output: {last}",
+                self.name, self.exit
+            )
         };
         failure::of(category, text, None)
     }
@@ -419,7 +422,7 @@ mod tests {
         assert_eq!(error.failure().category, Some(Category::ProcessExit));
         assert_eq!(
             error.failure().message.as_deref(),
-            Some("sh ended: exit status 3; it said: bye")
+            Some("sh ended: exit status 3; its last output: bye")
         );
     }
 

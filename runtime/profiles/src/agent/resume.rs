@@ -91,7 +91,7 @@ fn goes_on(
     let params = SessionParams::read(resume).map_err(|error| error.to_string())?;
     let params = params.ok_or("`resume` names no conversation")?;
     if !is_id(&params.native_session_id) {
-        return Err("what was to be resumed is not an id of the agent's conversations".to_owned());
+        return Err("the id to resume is not one of the agent's conversations".to_owned());
     }
     match (&options.cwd, params.cwd.as_deref().map(Path::new)) {
         (Some(is), _) => params.check_cwd(is).map_err(|error| error.to_string())?,

@@ -35,7 +35,7 @@ impl<'de> Deserialize<'de> for Wait {
                     "" | "0" => Ok(Wait(None)),
                     text => {
                         let wait = humantime::parse_duration(text).map_err(|_| {
-                            E::custom("it is not a duration such as `90s` or `5m`; a number alone is without quotes")
+                            E::custom("it is not a duration such as `90s` or `5m`; a plain number has no quotes")
                         })?;
                         Ok(Wait((!wait.is_zero()).then_some(wait)))
                     }

@@ -268,7 +268,7 @@ impl Conversation {
                 return Err(error);
             }
             Err(error) => {
-                tracing::debug!(%error, "claude tells no version: it is taken for the newest");
+                tracing::debug!(%error, "claude reports no version: treated as the newest");
                 None
             }
         };

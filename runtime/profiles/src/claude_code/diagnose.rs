@@ -36,7 +36,7 @@ pub(super) async fn diagnose(settings: &ClaudeCode) -> Vec<Check> {
             return checks;
         }
         Err(error) => checks.push(
-            Check::warn("claude.version", "claude tells no version").detail(error.to_string()),
+            Check::warn("claude.version", "claude reports no version").detail(error.to_string()),
         ),
     }
     checks.extend(logged_in(&launch, settings).await);
@@ -80,7 +80,7 @@ async fn logged_in(launch: &Launch, settings: &ClaudeCode) -> Vec<Check> {
         }
         None => checks.push(Check::info(
             "claude.auth",
-            "claude does not tell whether it is logged in",
+            "claude does not report whether it is logged in",
         )),
     }
     checks

@@ -42,7 +42,7 @@ pub(super) async fn checks(settings: &Settings) -> Vec<Check> {
         Way::AppServer => Check::info("transport", "codex app-server, one for all sessions"),
         Way::Exec => Check::warn(
             "transport",
-            "codex exec, one process a turn: no one is asked for approvals",
+            "codex exec, one process per turn: it cannot ask for approval",
         ),
     });
     checks.push(login(&launch, &options, way).await);

@@ -113,7 +113,7 @@ impl Exec {
         let schema = schema.transpose()?;
         if !policy.bypasses() {
             warnings
-                .push("codex exec asks no one: what would need an approval is refused".to_owned());
+                .push("codex exec cannot ask for approval: what needs one is refused".to_owned());
         }
         let report = Report::of_session(&options, asked);
         Ok(Self {

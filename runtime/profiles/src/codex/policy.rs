@@ -170,7 +170,8 @@ impl Policy {
 
     fn allowed(self) -> Result<Self, Error> {
         if self.sandbox == Some(Sandbox::Danger) && !self.danger {
-            let text = "danger-full-access is taken only where the configuration says `dangerous_full_access: true`";
+            let text =
+                "danger-full-access needs `dangerous_full_access: true` in the configuration";
             return Err(Error::new(Category::PermissionDenied, text));
         }
         Ok(self)

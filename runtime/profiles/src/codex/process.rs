@@ -145,7 +145,7 @@ pub(super) fn gone(ended: &Ended) -> Error {
     let text = if last.is_empty() {
         text
     } else {
-        format!("{text}; it said: {last}")
+        format!("{text}; its last output: {last}")
     };
     Error::new(Category::ProcessExit, failure::message(&text))
 }

@@ -89,8 +89,8 @@ impl Answer {
         let looks_into = config.answer.get().or(config.event_answer.get()).is_some();
         if looks_into && matches!(essence.as_str(), "text/html" | "application/xhtml+xml") {
             return Err(Error::other(format!(
-                "the answer is a page ({essence}), and JSON was expected: `base_url` may lead to the wrong place, or a \
-                 login stands before it"
+                "the answer is a page ({essence}), and JSON was expected: `base_url` may be wrong, or the \
+                 server needs a login"
             )));
         }
         let pointer = config.answer.get().filter(|_| is_json(&essence));

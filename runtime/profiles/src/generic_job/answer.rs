@@ -313,10 +313,7 @@ impl Ending {
         for (name, pointer) in config.usage.all() {
             let Some(found) = at(pointer) else { continue };
             let Some(tokens) = found.as_u64() else {
-                self.leave_out(
-                    name,
-                    "what stands there is not a number of tokens".to_owned(),
-                );
+                self.leave_out(name, "the value is not a number of tokens".to_owned());
                 continue;
             };
             let usage = self.usage.get_or_insert_default();
@@ -333,7 +330,7 @@ impl Ending {
         if let Some(found) = at(&config.cost_usd) {
             match found.as_f64().filter(|cost| *cost >= 0.0) {
                 Some(cost) => self.usage.get_or_insert_default().cost_usd = Some(cost),
-                None => self.leave_out("cost_usd", "what stands there is not a cost".to_owned()),
+                None => self.leave_out("cost_usd", "the value is not a cost".to_owned()),
             }
         }
         if let Some(json) = at(&config.artifacts).and_then(|found| self.sized("artifacts", found)) {

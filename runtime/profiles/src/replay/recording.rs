@@ -83,7 +83,7 @@ impl Recording {
         {
             true => Ok(recording),
             false => Err(format!(
-                "holds no turn ({} lines say nothing)",
+                "holds no turn ({} lines have no content)",
                 recording.skipped
             )),
         }

@@ -320,7 +320,7 @@ async fn a_session_that_ends_with_its_process_is_told_a_core_only_hub_as_text() 
         closed["content"]
             .as_str()
             .unwrap()
-            .starts_with("the session cannot go on"),
+            .starts_with("the session cannot continue"),
         "{closed}"
     );
     world.hub.input_core("s", "two").await;

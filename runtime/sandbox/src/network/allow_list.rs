@@ -47,10 +47,10 @@ pub struct AllowListError {
 enum EntryProblem {
     #[error("{0}")]
     Host(#[from] HostProblem),
-    #[error("it is a URL; write the host alone, as in `example.com` or `example.com:8443`")]
+    #[error("it is a URL; write only the host, as in `example.com` or `example.com:8443`")]
     Url,
     #[error(
-        "`*` stands for the first labels of a name, as in `*.example.com`; to allow everything, choose the network `all`"
+        "`*` matches the first labels of a name, as in `*.example.com`; to allow everything, choose the network `all`"
     )]
     Wildcard,
 }

@@ -122,7 +122,7 @@ pub(crate) enum HeadProblem {
     Header,
     #[error("a header continues on the next line, which HTTP no longer allows")]
     Folded,
-    #[error("a line ends with CR or LF alone, or has a control character")]
+    #[error("a line ends with a single CR or LF, or has a control character")]
     ControlCharacter,
     #[error("`Host` is missing, repeated, or not the host of the request's URL")]
     Host,

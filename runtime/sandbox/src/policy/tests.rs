@@ -147,11 +147,11 @@ fn a_path_must_lie_in_an_allowed_folder_and_links_are_followed_first() {
     assert!(narrow(&policy, with(&["/opt/tools", "/srv/data"], &["/srv/data"])).is_ok());
     assert_eq!(
         refused(&policy, with(&[], &["/opt/tools"])),
-        r#"grant "/opt/tools" (writable): the policy allows what lies in "/srv""#
+        r#"grant "/opt/tools" (writable): the policy allows only paths in "/srv""#
     );
     assert_eq!(
         refused(&policy, with(&["/home"], &[])),
-        r#"grant "/home" (read_only): the policy allows what lies in "/opt", "/srv""#
+        r#"grant "/home" (read_only): the policy allows only paths in "/opt", "/srv""#
     );
     assert!(
         refused(&policy, with(&[], &["/srv/link/x"])).contains(r#"grant "/etc/x""#),

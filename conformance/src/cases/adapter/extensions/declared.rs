@@ -251,7 +251,7 @@ pub(super) fn apply_options(t: &mut Trial) -> Outcome {
             ),
             &value.1,
         )
-        .hint("list what is honoured, and tell the value that is in force")?;
+        .hint("list what is honoured, and report the value that is in force")?;
     }
     // What was given at the start lasts as well, and the answer to an update names it.
     let within = t.bounds.deadline.max(t.bounds.secs(10.0));
@@ -364,12 +364,12 @@ pub(super) fn keep_conversation(t: &mut Trial) -> Outcome {
     let token = t.token();
     remember(t, &first, &token)?;
     if t.tier() == Tier::Recipe && !recall(t, &first)?.contains(&token) {
-        return t.inconclusive("recipe `recall` did not say back what `remember` asked for");
+        return t.inconclusive("recipe `recall` did not return what `remember` asked for");
     }
     // Facts of the conversation outlive their turn.
     t.quick_turn(&first)?;
     let Some(place) = place_of(t, &first) else {
-        return t.skip("a native session id or parameters to go on with");
+        return t.skip("a native session id or parameters to resume with");
     };
     let second = go_on(t, &first, &place)?;
     let recalled = recall(t, &second)?;
@@ -378,10 +378,10 @@ pub(super) fn keep_conversation(t: &mut Trial) -> Outcome {
         "kept" => t
             .demand(
                 knows,
-                "context `kept`: what was said before the resume",
+                "context `kept`: the conversation before the resume",
                 format!("{recalled:?}"),
             )
-            .hint("say `kept` only when the agent has loaded the conversation, all of its turns"),
+            .hint("send `kept` only when the agent has loaded the conversation, all of its turns"),
         _ if knows => {
             t.should(
                 false,
@@ -405,7 +405,7 @@ pub(super) fn attach_when_declared(t: &mut Trial) -> Outcome {
     let Some(place) = place_of(t, &first) else {
         return t
             .fail(
-                "`resume_attach`: a native session id or parameters to go on with",
+                "`resume_attach`: a native session id or parameters to resume with",
                 "neither",
             )
             .hint(hint);
@@ -414,7 +414,11 @@ pub(super) fn attach_when_declared(t: &mut Trial) -> Outcome {
     t.quick_turn(&second)?;
     match &*context(t, &second)? {
         "kept" => {}
-        "" => t.should(false, "context `kept` once it is known", "nothing was said"),
+        "" => t.should(
+            false,
+            "context `kept` as soon as the agent knows",
+            "nothing was said",
+        ),
         other => {
             return t
                 .fail(

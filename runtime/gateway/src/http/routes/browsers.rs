@@ -463,5 +463,5 @@ pub(super) async fn decide_pairing(
     if shared.pairing.decide(&id, decision.confirm) {
         return Ok(NoContent);
     }
-    Err(Problem::conflict("no browser waits for this any more"))
+    Err(Problem::conflict("no browser is waiting for this code"))
 }

@@ -184,7 +184,7 @@ impl Driver {
                     );
                 }
                 Effect::Trusted => {
-                    tracing::info!(agent = &*self.agent.id, "the adapter is heard again")
+                    tracing::info!(agent = &*self.agent.id, "the adapter responds again")
                 }
                 Effect::Stalled {
                     key,

@@ -249,7 +249,7 @@ fn a_deadline_has_the_category_that_the_agent_names() {
             "silence_timeout of 3 s reached",
         ),
         (None, expired, Category::Auth, "run sso login"),
-        (None, "it hums", Category::Timeout, "it said: it hums"),
+        (None, "it hums", Category::Timeout, "its stderr: it hums"),
         (
             Some(&auth),
             "it hums",

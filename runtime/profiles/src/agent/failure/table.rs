@@ -60,7 +60,7 @@ pub(super) fn check(pattern: &str) -> Result<(), String> {
 fn set(patterns: impl Iterator<Item = &'static str>) -> RegexSet {
     #[expect(
         clippy::expect_used,
-        reason = "a constant table, compiled in every test; those of files are checked when they are read"
+        reason = "a constant table, compiled in every test; tables in files are checked when they are read"
     )]
     build(patterns).expect("each pattern is checked")
 }

@@ -12,7 +12,7 @@ use super::{CommandStyle, Skill, document};
 
 /// Introduction to the model of skills that it cannot find itself.
 const PREAMBLE: &str =
-    "The user may call these skills by `/name`; what a skill says then stands in the input.";
+    "The user may call these skills by `/name`; the text of a skill is then part of the input.";
 
 /// The section of a system prompt that the list is.
 const SECTION: &str = "skills";

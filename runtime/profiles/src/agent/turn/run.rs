@@ -173,7 +173,7 @@ async fn drive<D: Dialect>(
                         engine.handle_not_steered();
                     }
                     let result =
-                        sent.map_err(|InputClosed| "the agent takes no input any more".to_owned());
+                        sent.map_err(|InputClosed| "the agent takes no further input".to_owned());
                     answer(steers.remove(&number), result);
                 }
                 Effect::Working => is_quiet = true,
@@ -308,7 +308,7 @@ async fn emit_one<D: Dialect>(
 
 /// Notes that an event found no room before its turn ended: the host does not read.
 fn no_room() {
-    tracing::warn!("an event of a turn that is to end found no room, and is left out");
+    tracing::warn!("the queue was full as the turn ended; one of its events is left out");
 }
 
 /// Gives the host a file, unless the turn ends first.

@@ -111,7 +111,7 @@ async fn ask(launch: &Launch, deadline: Duration) -> Result<Answer, Error> {
                 &said
             };
             format!(
-                "`{name} --version` tells no version: {}",
+                "`{name} --version` prints no version: {}",
                 failure::message(said)
             )
         }

@@ -88,7 +88,7 @@ pub(super) fn mcp_status(params: &Value) -> Vec<Event> {
     }
     let text = |key: &str| params[key].as_str().unwrap_or_default();
     let message = failure::message(&format!(
-        "MCP server {} did not start, the turn goes on without it: {}",
+        "MCP server {} did not start, the turn continues without it: {}",
         text("name"),
         text("error")
     ));

@@ -69,7 +69,7 @@ impl TryFrom<String> for Address {
 
     fn try_from(text: String) -> Result<Self, String> {
         if text.trim().is_empty() {
-            return Err("`base_url` is empty: it says where requests go".to_owned());
+            return Err("`base_url` is empty: it is the address of all requests".to_owned());
         }
         let template = Template::parse(text.trim())?;
         let [one, other] = samples(&template)?;
@@ -78,7 +78,7 @@ impl TryFrom<String> for Address {
         }
         let origins = (one.origin(), one.username(), one.password());
         if origins != (other.origin(), other.username(), other.password()) {
-            return Err("a placeholder stands in the host; it may only stand behind it".to_owned());
+            return Err("a placeholder is in the host; it is allowed only after it".to_owned());
         }
         Ok(Self {
             template,

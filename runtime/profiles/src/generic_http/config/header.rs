@@ -104,9 +104,7 @@ impl<'de> Deserialize<'de> for Headers {
             let header = Header::read(&value)
                 .map_err(|why| de::Error::custom(format!("the header {name}: {why}")))?;
             if headers.insert(name.as_str().to_owned(), header).is_some() {
-                return Err(de::Error::custom(format!(
-                    "the header {name} is there twice"
-                )));
+                return Err(de::Error::custom(format!("the header {name} occurs twice")));
             }
         }
         Ok(Self(headers))
