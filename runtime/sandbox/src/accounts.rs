@@ -1,4 +1,4 @@
-//! The files of `/etc` that a bubblewrap has of its own: who the user is, and what `localhost` means.
+//! Files of `/etc` that a bubblewrap sandbox gets in place of the host's: accounts and `localhost`.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use crate::SandboxError;
 use crate::wrap::write_new;
 
-/// The user's name inside.
+/// Name of the user inside the sandbox.
 const NAME: &str = "agent";
 
-/// Without it `localhost` is a question to a name server that is not there.
+/// Content of `/etc/hosts`. Without it, `localhost` needs a name server, and there may be none.
 const HOSTS: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
 
-/// Folder of the files, outside of the sandbox.
+/// Paths of the files, outside the sandbox.
 #[derive(Debug, Clone)]
 pub(crate) struct Own {
     pub(crate) passwd: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// Their places in a private folder.
+    /// Returns the paths of the files in a private folder.
     pub(crate) fn within(private: &Path) -> Self {
         let file = |name| private.join("etc").join(name);
         Self {
@@ -34,7 +34,7 @@ impl Own {
     }
 }
 
-/// Writes them into the private folder. Blocks.
+/// Writes the files into the private folder. Blocks.
 pub(crate) fn write(private: &Path, user: (u32, u32), home: &OsStr) -> Result<Own, SandboxError> {
     let own = Own::within(private);
     let folder = private.join("etc");
@@ -52,7 +52,7 @@ pub(crate) fn write(private: &Path, user: (u32, u32), home: &OsStr) -> Result<Ow
     Ok(own)
 }
 
-/// Root, the user inside, and nobody.
+/// Returns the content of `/etc/passwd`: root, the user inside, and the overflow user.
 fn passwd((user, group): (u32, u32), home: &OsStr) -> OsString {
     let mut text = OsString::new();
     if user != 0 {
@@ -82,7 +82,7 @@ fn group(group: u32) -> String {
     format!("{root}{NAME}:x:{group}:\n{nobody}")
 }
 
-/// The number of what belongs to nobody inside: everything outside that is not the host's user.
+/// User and group id that the kernel shows inside for every file of another user (overflow id).
 const NOBODY: u32 = 65_534;
 
 #[cfg(test)]

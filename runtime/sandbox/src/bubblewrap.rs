@@ -1,4 +1,4 @@
-//! The command line of bubblewrap, as a function of what was seen.
+//! The command line of bubblewrap. A pure function of its arguments.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,10 +12,11 @@ use crate::{CommandLine, Inside, Network};
 use trunkline_process::Descriptors;
 use trunkline_process::loads_natively;
 
-/// The most that `/tmp` holds, in memory. What is meant to be large belongs into `TMPDIR`.
+/// Size limit of `/tmp` in bytes, which is in memory. Large files belong in `TMPDIR`.
 const TMP_BYTES: &str = "1073741824";
 
-/// The command line that runs the init program, and it the child, in a bubblewrap.
+/// Returns the command line that runs the init program in bubblewrap. The init program runs the
+/// child.
 pub(crate) fn command_line(
     tool: &Bubblewrap,
     view: &View,
@@ -29,7 +30,7 @@ pub(crate) fn command_line(
     for mount in &view.mounts {
         args.mount(&mount.at, &mount.what);
     }
-    // After what lies within them is mounted there.
+    // Only now: the mounts inside these folders need writable mount points.
     for cover in view
         .mounts
         .iter()
@@ -41,7 +42,7 @@ pub(crate) fn command_line(
     args.push([OsStr::new("--chdir"), inside.work_dir.as_os_str()]);
 
     let mut environment = environment(home, inside);
-    // A variable that loads code would have bwrap load it, outside.
+    // If these variables were in the environment of bwrap, it would load their code outside.
     let loading: Vec<OsString> = environment
         .keys()
         .filter(|name| loads_natively(name))
@@ -63,7 +64,7 @@ pub(crate) fn command_line(
     }
 }
 
-/// What keeps a child apart, whatever it sees.
+/// Returns the flags that isolate a child, independent of its mounts.
 pub(crate) fn isolation(disable_userns: bool, network: &Network) -> Vec<OsString> {
     let mut args = vec!["--unshare-user", "--unshare-all"];
     if matches!(network, Network::All) {

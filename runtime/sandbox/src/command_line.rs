@@ -1,4 +1,4 @@
-//! How to start a program in its sandbox.
+//! The command line that starts a program in its sandbox.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,21 +7,21 @@ use std::path::PathBuf;
 
 use crate::Container;
 
-/// How to start a program in its sandbox.
+/// The command line that starts a program in its sandbox.
 #[derive(Clone)]
 pub struct CommandLine {
-    /// The program that makes the sandbox.
+    /// Program that creates the sandbox.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<OsString>,
-    /// Its whole environment.
+    /// Complete environment of the program.
     pub environment: BTreeMap<OsString, OsString>,
-    /// The container that has to be removed, once the started program has ended.
+    /// Container to remove after the program has ended.
     pub container: Option<Container>,
 }
 
 impl fmt::Debug for CommandLine {
-    /// Leaves out the values of variables, and the arguments: they may be secret.
+    /// Leaves out arguments and values of variables, because they may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CommandLine")
             .field("program", &self.program)

@@ -1,29 +1,36 @@
-//! The command line of podman and docker, as a function of what was seen.
+//! The command line of podman and docker. A pure function of its arguments.
 //!
-//! | flags | why |
+//! | flags | effect |
 //! |---|---|
-//! | `--pull=never` | a start reaches for no registry: images are pulled by hand |
-//! | `--rm`, `--name`, `--label` | it is removed when it ends; [`Container`] and the sweep find it when its client was killed |
-//! | `-i`, `--log-driver=none` | the three pipes, and no copy of what passes through them in a log |
-//! | `--read-only`, `--tmpfs /tmp`, `--tmpfs /run` | nothing is written but what was granted |
-//! | `--cap-drop=ALL`, `--security-opt=no-new-privileges` | no capability, and none by a set-user-id program |
-//! | `--network=none`, or the default network for [`Network::All`] | an allow-list has no network either, and one socket |
-//! | `--http-proxy=false` | podman would pass on the host's proxy variables |
-//! | `--user` | what is mounted belongs to the host's user: another one could not read its private folder |
-//! | `--userns=keep-id:…` | podman without root: the host's user is that user inside |
+//! | `--pull=never` | a start contacts no registry; the user pulls images |
+//! | `--rm` | the engine removes the container when it ends |
+//! | `--name`, `--label` | [`Container`] and the sweep find it after its client was killed |
+//! | `-i`, `--log-driver=none` | the three pipes, and no copy of their content in a log |
+//! | `--read-only`, `--tmpfs /tmp`, `--tmpfs /run` | only granted paths are writable |
+//! | `--cap-drop=ALL` | no capability |
+//! | `--security-opt=no-new-privileges` | no capability from a set-user-id program |
+//! | `--network=none` | no network; left out for [`Network::All`] |
+//! | `--http-proxy=false` | no proxy variables of the host, which podman would pass |
+//! | `--user` | the owner of the mounted files, because another user could not read them |
+//! | `--userns=keep-id:…` | podman without root: maps the host's user to that user inside |
 //! | `--pids-limit`, `--memory` | the limits of the child |
-//! | `--ulimit` of open files, processes, core files | both runtimes raise them to values of their own otherwise, and fail where they may not |
-//! | `--volume` | at the same absolute paths; a name that leads through links is mounted beside the place that it leads to |
-//! | `--env NAME` | the value comes from the client's environment, and is not seen in its arguments |
-//! | `--env-file` | values of variables that the client would read itself; no one else can read the file |
-//! | `--entrypoint` | the program that is configured, not the image's |
+//! | `--ulimit` of open files, processes, core files | explicit limits, see below |
+//! | `--volume` | grants at the same absolute paths, and at each alias |
+//! | `--env NAME` | the client reads the value from its environment, so no argument shows it |
+//! | `--env-file` | values of variables that the client would read itself; a private file |
+//! | `--entrypoint` | the configured program instead of the image's |
 //!
-//! The child's `PATH`, `HOME` and what else the client reads itself ([`is_clients`]) are passed
-//! only when declared, the first two with their values: the client keeps the host's own, and the
-//! image knows its own.
+//! With an allow-list, the container has no network either, only the socket of the proxy.
 //!
-//! The init program runs only where there is an allow-list, for its bridge, and where it is itself
-//! the program: it is mounted from the host and has to run with the image's C library.
+//! Without `--ulimit`, both engines raise the limits to their own values, and fail if they may not.
+//!
+//! Variables that the client reads itself ([`is_engine_variable`]), such as `PATH` and `HOME`, keep
+//! the host's values for the client. The child gets the image's `PATH`, unless one is declared.
+//! `HOME` and a declared `PATH` are arguments with their values; other declared variables are in
+//! the file.
+//!
+//! The init program runs only with an allow-list, for its bridge, or if it is itself the program.
+//! It is mounted from the host and must run with the image's C library.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -41,32 +48,32 @@ use crate::view::{EMPTY, PROXY_SOCKET};
 use crate::{Backend, CommandLine, Container, Inside, Network, Sandbox, SandboxError};
 use trunkline_process::Descriptors;
 
-/// The most open files that a container is started with.
+/// Maximum of open files of a container.
 const OPEN_FILES: u64 = 1_048_576;
 
-/// The most processes of a user that a container is started with, where the kernel does not say
-/// what it can count; the container's own number is bounded by `--pids-limit`.
+/// Maximum of processes of a container's user if the kernel does not report its highest process
+/// number. The number for the container itself is limited by `--pids-limit`.
 const PROCESSES: u64 = 32_768;
 
-/// What of the host the command line depends on.
+/// Properties of the host that the command line depends on.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
-    /// The client.
+    /// Path of podman or docker, the client of the engine.
     pub(crate) program: PathBuf,
-    /// The host's user and group.
+    /// User and group id of the host.
     pub(crate) user: (u32, u32),
-    /// The highest number of open files that may be asked for.
+    /// Highest limit of open files that may be requested.
     pub(crate) open_files: u64,
-    /// The same for processes.
+    /// Highest limit of processes that may be requested.
     pub(crate) processes: u64,
-    /// Those variables of the host that a client reads.
+    /// Variables of the host's environment that the client reads.
     pub(crate) variables: BTreeMap<OsString, OsString>,
-    /// The container's name, which says whose it is.
+    /// Name of the container, which identifies its host.
     pub(crate) name: String,
 }
 
 impl Machine {
-    /// Looks at this machine.
+    /// Reads the properties of this machine.
     pub(crate) fn read(tool: &'static str) -> Result<Self, SandboxError> {
         let hard = |resource, most: u64| {
             getrlimit(resource)
@@ -77,7 +84,7 @@ impl Machine {
             program: find_tool(tool)?,
             user: (geteuid().as_raw(), getegid().as_raw()),
             open_files: hard(Resource::Nofile, OPEN_FILES),
-            // Podman lowers its own limit to the highest number that a process can have.
+            // Podman lowers its own limit to the highest process number.
             processes: hard(Resource::Nproc, highest_pid().unwrap_or(PROCESSES)),
             variables: clients_variables(),
             name: unique_name(),
@@ -93,7 +100,7 @@ fn highest_pid() -> Option<u64> {
         .ok()
 }
 
-/// What is to be run where.
+/// Image to run, the engine that runs it, and the paths that it gets.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     pub(crate) backend: &'a Backend,
@@ -103,11 +110,11 @@ pub(crate) struct Run<'a> {
     pub(crate) machine: &'a Machine,
 }
 
-/// The command line that runs the child in a container.
+/// Returns the command line that runs the child in a container.
 ///
 /// # Errors
 ///
-/// When a path cannot be written as a volume, or the image is none.
+/// A path cannot be written as a volume, or the name of the image is invalid.
 pub(crate) fn command_line(
     run: &Run<'_>,
     sandbox: &Sandbox,
@@ -189,7 +196,8 @@ pub(crate) fn command_line(
     })
 }
 
-/// What is mounted where, from outer to inner. The init program only where something runs it.
+/// Returns source, mount point and access of each volume, from outer to inner. The init program is
+/// included only if something runs it.
 fn volumes<'a>(grants: &'a [Grant], inside: &Inside<'_>) -> Vec<(&'a Path, PathBuf, Access)> {
     let runs_init = inside.outlet.is_some() || Path::new(inside.program) == inside.init;
     let shown: Vec<&Grant> = grants
@@ -202,8 +210,8 @@ fn volumes<'a>(grants: &'a [Grant], inside: &Inside<'_>) -> Vec<(&'a Path, PathB
         if !grant.given {
             volumes.push((real, real.to_owned(), grant.access));
         }
-        // Below another name of an outer place the inner ones have to lie, too: their access is
-        // narrower, perhaps.
+        // An outer path that is mounted under a second name needs its inner paths there as well:
+        // their access may be narrower.
         for name in &grant.also {
             for inner in shown
                 .iter()
@@ -224,19 +232,19 @@ fn volumes<'a>(grants: &'a [Grant], inside: &Inside<'_>) -> Vec<(&'a Path, PathB
     volumes
 }
 
-/// Whether the value of a client's variable is not a secret, and may be seen in an argument.
+/// Returns true if the value of a client variable is no secret and may appear in an argument.
 fn is_open(name: &OsStr) -> bool {
     name == "PATH" || name == "HOME"
 }
 
-/// What `--env-file` names: declared variables that the client would read itself if they were in
-/// its environment, and whose values may be secret, in an argument seen by everybody. `None` where
-/// there are none.
+/// Returns the content of the file for `--env-file`: declared variables that the client would read
+/// itself if they were in its environment. Their values may be secret, and every user of the
+/// machine can read arguments. Returns `None` if there are no such variables.
 ///
 /// # Errors
 ///
-/// When a value has a line break: a line of the file is one variable, and podman drops a carriage
-/// return at its end.
+/// A value has a line break. Each line of the file is one variable, and podman drops a carriage
+/// return at the end of a line.
 pub(crate) fn variables_file(inside: &Inside<'_>) -> Result<Option<Vec<u8>>, SandboxError> {
     let mut text = Vec::new();
     for (name, value) in own_variables(inside) {
@@ -262,19 +270,20 @@ fn own_variables<'a>(inside: &Inside<'a>) -> impl Iterator<Item = (&'a OsStr, &'
     own.map(|(name, value)| (name.as_os_str(), value.as_os_str()))
 }
 
-/// The place of that file.
+/// Returns the path of the file for `--env-file`.
 pub(crate) fn variables_place(private: &Path) -> PathBuf {
     private.join("container.env")
 }
 
-/// Variables of the host's user that mean nothing in an image, unless they are declared.
+/// Returns true for variables that describe the host's user and mean nothing in an image, unless
+/// they are declared.
 fn is_of_the_host(name: &OsStr) -> bool {
     ["USER", "LOGNAME", "SHELL"]
         .iter()
         .any(|other| name == *other)
 }
 
-/// Whether the bridge sets this variable.
+/// Returns true if the bridge sets this variable.
 fn is_proxys(name: &OsStr) -> bool {
     proxy_variables(0).contains_key(name)
 }
@@ -348,8 +357,8 @@ impl Arguments {
         Ok(())
     }
 
-    /// Lays an empty folder over another one. Podman would fill it with what it lies over, unless a
-    /// flag says not to; docker does not, and does not know the word.
+    /// Mounts an empty folder over another one. Podman would copy the covered content into it,
+    /// unless `notmpcopyup` is set; docker does not copy, and rejects that option.
     fn cover(&mut self, at: &Path, podman: bool) -> Result<(), SandboxError> {
         refuse_colon(at)?;
         let mut cover = joined("--tmpfs=", at.as_os_str());
@@ -361,7 +370,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Names what the child gets of the environment, and gives the client's own.
+    /// Adds the child's variables to the arguments, and returns the environment of the client.
     fn environment(&mut self, run: &Run<'_>, inside: &Inside<'_>) -> BTreeMap<OsString, OsString> {
         let mut child = inside.environment.clone();
         child.insert("HOME".into(), home(run.grants, inside));
@@ -384,7 +393,7 @@ impl Arguments {
                 variables_place(inside.private).as_os_str(),
             ));
         }
-        // The client pulls images itself, and does not reach the port inside.
+        // In the arguments only: the client itself cannot reach the port inside.
         for (name, value) in inside
             .outlet
             .into_iter()

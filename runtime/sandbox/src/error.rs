@@ -1,4 +1,4 @@
-//! Why a sandbox could not be made.
+//! Errors while a sandbox is prepared.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,85 +8,85 @@ use trunkline_process::IsolationError;
 
 use crate::network::AllowListError;
 
-/// Why a sandbox could not be made; the texts read after "failed to".
+/// Error while a sandbox is prepared. The texts read after "failed to".
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// The program that makes it is not installed.
+    /// The program that creates the sandbox is not installed.
     #[error("find {tool} in PATH {path:?}; install it, or choose another backend")]
     Tool {
-        /// Its name.
+        /// Name of the program.
         tool: &'static str,
-        /// The `PATH` of the host.
+        /// `PATH` of the host.
         path: OsString,
     },
-    /// The program that makes it does not work here.
+    /// The program that creates the sandbox does not work on this machine.
     #[error("use {tool}: {problem}")]
     Unusable {
-        /// Its name.
+        /// Name of the program.
         tool: &'static str,
-        /// What it said, or what is missing.
+        /// Error output of the program, or the missing requirement.
         problem: String,
     },
-    /// A path that is to be granted has to say where it is.
+    /// A granted path is not absolute.
     #[error("grant {path:?} ({list}): the path is not absolute")]
     NotAbsolute {
-        /// Where it was named.
+        /// Name of the setting that contains the path.
         list: &'static str,
         /// The path.
         path: PathBuf,
     },
-    /// A path that is to be granted does not exist, or cannot be looked at.
+    /// A granted path does not exist or cannot be read.
     #[error("grant {path:?} ({list}): it cannot be looked at; create it, or take it off the list")]
     Missing {
-        /// Where it was named.
+        /// Name of the setting that contains the path.
         list: &'static str,
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// A path may not be granted.
     #[error("grant {path:?} ({list}): {reason}")]
     Refused {
-        /// Where it was named.
+        /// Name of the setting that contains the path.
         list: &'static str,
         /// The path.
         path: PathBuf,
-        /// Why not.
+        /// Reason of the refusal.
         reason: String,
     },
-    /// A file that the host reads and trusts could be changed, or made, by the child.
+    /// The child could change or create a file that the host reads and trusts.
     #[error("keep {path:?}, which the host reads, from being changed inside: {reason}")]
     Exposed {
         /// The file.
         path: PathBuf,
-        /// Why it could be changed.
+        /// Way in which the child could change it.
         reason: String,
     },
-    /// An entry of the network cannot be read.
+    /// An entry of the network list is invalid.
     #[error(transparent)]
     Network(#[from] AllowListError),
-    /// Network names are allowed, but there is no way to the proxy that checks them.
+    /// Network names are allowed, but no proxy was started to check them.
     #[error("allow some of the network: no proxy was started for this child")]
     NoOutlet,
-    /// There is no such program, inside or outside.
+    /// The program does not exist, neither inside nor outside.
     #[error("find {program:?} in PATH {path:?}; install it, or name it by its full path")]
     NotFound {
         /// The program.
         program: OsString,
-        /// The child's `PATH`.
+        /// `PATH` of the child.
         path: OsString,
     },
-    /// The program exists, but not inside.
+    /// The program exists outside, but not inside the sandbox.
     #[error("run {file:?}, which the sandbox hides; add {} to its `read_only`", named(.add))]
     NotVisible {
-        /// The program, where it is outside.
+        /// Path of the program outside.
         file: PathBuf,
-        /// What has to be granted, at least.
+        /// Folders that must be granted at least.
         add: Vec<PathBuf>,
     },
-    /// A variable cannot be given to a container.
+    /// A variable cannot be passed to a container.
     #[error(
         "give a container the variable {name:?}: its client reads variables of this name itself, and others only without \
          a line break; take the line break off the value, or rename the variable"
@@ -95,12 +95,12 @@ pub enum SandboxError {
         /// The variable.
         name: OsString,
     },
-    /// A file that the sandbox needs could not be written.
+    /// A file that the sandbox needs cannot be written.
     #[error("write {path:?}")]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }

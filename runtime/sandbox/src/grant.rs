@@ -1,4 +1,4 @@
-//! Which paths of the host are granted, and which may not be.
+//! Paths of the host that a child gets, and the checks of them.
 
 use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
@@ -10,42 +10,43 @@ use std::path::{Component, Path, PathBuf};
 use crate::view::RESERVED;
 use crate::{Inside, Sandbox, SandboxError};
 
-/// Links that one path may lead through; the system gives up at 40.
+/// Maximum of symbolic links in one path. The kernel has the same limit.
 const MAX_LINKS: usize = 40;
 
-/// A place of the host that is visible inside, or covered.
+/// A path of the host that is visible inside, or covered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Grant {
-    /// Where it was named.
+    /// Name of the setting that contains the path.
     pub(crate) list: &'static str,
-    /// As it was named.
+    /// The path as it was written.
     pub(crate) named: PathBuf,
-    /// Every other name of the same place that was named.
+    /// Other names of the same path that were granted.
     pub(crate) also: Vec<PathBuf>,
-    /// The path, and the links on the way.
+    /// The path without links, and the links on the way to it.
     pub(crate) place: Place,
     pub(crate) access: Access,
-    /// Whether its surroundings give it already: only its other names and the links to it are missing.
+    /// True if another grant already includes the path, so that only its aliases and links are
+    /// needed.
     pub(crate) given: bool,
 }
 
-/// What may be done with it, the narrowest first.
+/// Access to a path, the narrowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Access {
-    /// Nothing: an empty folder lies over it.
+    /// None: an empty folder covers it.
     Covered,
-    /// Nothing: the empty device lies over it, which is no folder.
+    /// None: the null device covers it. For anything but folders.
     Masked,
     Read,
     Write,
 }
 
-/// A path that was followed to its end.
+/// A path whose symbolic links were followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Where the thing is: no part of it is a link.
+    /// The resulting path. No part of it is a link.
     pub(crate) real: PathBuf,
-    /// The links that the way led through, each without a link before it, and where each ends.
+    /// The links on the way, in order, with the target of each. No parent of a link is a link.
     pub(crate) links: Vec<Link>,
 }
 
@@ -56,11 +57,11 @@ pub(crate) struct Link {
     pub(crate) target: PathBuf,
 }
 
-/// Follows `path`, which is absolute, link by link.
+/// Follows the symbolic links of `path`, which is absolute, one by one.
 ///
 /// # Errors
 ///
-/// What the system says of a part that is missing or may not be looked at.
+/// A part of the path is missing or cannot be read.
 pub(crate) fn follow(path: &Path) -> io::Result<Place> {
     let mut place = Place {
         real: "/".into(),
@@ -93,7 +94,7 @@ pub(crate) fn follow(path: &Path) -> io::Result<Place> {
     Ok(place)
 }
 
-/// The parts of a path, the first one last.
+/// Returns the parts of a path in reverse order.
 fn parts(path: &Path) -> Vec<OsString> {
     let named = |part: Component<'_>| match part {
         Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
@@ -102,11 +103,11 @@ fn parts(path: &Path) -> Vec<OsString> {
     path.components().rev().filter_map(named).collect()
 }
 
-/// All that is granted to the child, from outer to inner.
+/// Returns all grants of the child, from outer to inner.
 ///
 /// # Errors
 ///
-/// When a path is missing, is not absolute, or may not be granted.
+/// A path is missing, is not absolute, or may not be granted.
 pub(crate) fn grants(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError> {
     let mut asked = Vec::new();
     for path in &sandbox.writable {
@@ -137,7 +138,8 @@ pub(crate) fn grants(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<Vec<Grant
     Ok(ordered(all))
 }
 
-/// The home folder inside: the host's where it is granted or declared, else the temporary folder.
+/// Returns the home folder inside: the host's if it is granted or declared, otherwise the temporary
+/// folder.
 pub(crate) fn home(grants: &[Grant], inside: &Inside<'_>) -> OsString {
     let declared = inside.declared.contains_key(OsStr::new("HOME"));
     match inside.variable("HOME") {
@@ -184,7 +186,8 @@ fn grant(list: &'static str, path: &Path, access: Access) -> Result<Grant, Sandb
     }
 }
 
-/// The innermost of `grants` that holds `path`; of two at one place the narrower.
+/// Returns the innermost grant that contains `path`. Of two grants of one path, the narrower
+/// counts.
 fn deepest<'a>(grants: &'a [Grant], path: &Path) -> Option<&'a Grant> {
     let over = grants
         .iter()
@@ -200,7 +203,7 @@ fn refuse(grant: &Grant, reason: impl Into<String>) -> SandboxError {
     }
 }
 
-/// Refuses what the sandbox makes itself, and what would open the machine.
+/// Rejects paths that the sandbox creates itself, and grants that would expose the machine.
 fn refuse_reserved(grant: &Grant, inside: &Inside<'_>) -> Result<(), SandboxError> {
     let real = &grant.place.real;
     for own in ["/proc", "/dev"] {
@@ -231,16 +234,16 @@ fn refuse_reserved(grant: &Grant, inside: &Inside<'_>) -> Result<(), SandboxErro
     Ok(())
 }
 
-/// Whether the mount point of the proxy's socket would have to be made in a folder of the host.
-/// Below `/` it would not: an empty `/run` lies over it.
+/// Returns true if the mount point of the proxy's socket would be created in a folder of the host.
+/// Not below `/`: an empty `/run` covers the host's.
 fn covers_reserved(grant: &Grant, inside: &Inside<'_>) -> bool {
     inside.outlet.is_some() && grant.place.real != Path::new("/")
 }
 
-/// What of the private folders of others, and of what the host keeps to itself, lies in something
-/// that may be read and has to be covered.
+/// Returns covers for the private folders of other children and the hidden paths of the host that
+/// are inside readable grants.
 ///
-/// Refuses grants that would let the child write there: it could move the folder above away.
+/// Rejects grants that would let the child write around them: it could move the parent folder away.
 fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError> {
     let own = follow(inside.private).map_or_else(|_| inside.private.to_owned(), |place| place.real);
     let further: Vec<PathBuf> = inside.hidden.iter().map(|path| place_to_be(path)).collect();
@@ -277,7 +280,7 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
         if over.access == Access::Write || over.place.real == hidden {
             return Err(refuse(over, reason));
         }
-        // What is not there shows nothing.
+        // A missing folder shows nothing.
         if hidden.is_dir() {
             covers.extend(cover(over, hidden));
         }
@@ -287,7 +290,7 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
         .iter()
         .filter_map(|path| Some(follow(path).ok()?.real))
         .collect();
-    // A folder before what lies in it, which it covers.
+    // A folder precedes its content, because its cover hides the content as well.
     places.sort();
     for real in places {
         if let Some(within) = asked
@@ -309,8 +312,8 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
     Ok(covers)
 }
 
-/// Returns the grant that covers an existing place. `None` if all of the machine can be read and an
-/// empty folder of the sandbox hides the place anyway.
+/// Returns the grant that covers an existing path. Returns `None` if the whole machine can be read
+/// and an empty folder of the sandbox hides the path anyway.
 fn cover(over: &Grant, real: &Path) -> Option<Grant> {
     if over.place.real == Path::new("/") && ["/tmp", "/run"].iter().any(|own| real.starts_with(own))
     {
@@ -327,7 +330,8 @@ fn cover(over: &Grant, real: &Path) -> Option<Grant> {
     })
 }
 
-/// Read-only grants of what the host reads and trusts, where it lies in something that the child may write.
+/// Returns read-only grants of the files that the host reads and trusts and that the child could
+/// otherwise write.
 fn kept(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError> {
     let is_writable =
         |path: &Path| deepest(asked, path).is_some_and(|over| over.access == Access::Write);
@@ -392,7 +396,7 @@ fn kept(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError
     Ok(kept)
 }
 
-/// Makes an empty file where none is, with the folders that it lies in.
+/// Creates an empty file with its parent folders, unless it exists.
 fn make_empty(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         DirBuilder::new()
@@ -406,7 +410,7 @@ fn make_empty(path: &Path) -> io::Result<()> {
         .mode(0o600)
         .open(path)
     {
-        // Another host was faster.
+        // Another host has created it in the meantime.
         Err(error)
             if error.kind() == io::ErrorKind::AlreadyExists
                 && path.symlink_metadata()?.is_file() =>
@@ -417,7 +421,7 @@ fn make_empty(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A place that is what it is called.
+/// Creates a writable grant of a path without links.
 fn at(list: &'static str, real: &Path) -> Grant {
     let place = Place {
         real: real.to_owned(),
@@ -433,7 +437,7 @@ fn at(list: &'static str, real: &Path) -> Grant {
     }
 }
 
-/// Where `path` is, or will be once somebody makes it.
+/// Returns `path` without links. Its last parts may be missing.
 fn place_to_be(path: &Path) -> PathBuf {
     let (place, missing) = nearest(path);
     if missing.as_os_str().is_empty() {
@@ -443,7 +447,7 @@ fn place_to_be(path: &Path) -> PathBuf {
     }
 }
 
-/// What of the way to `path` is there, and the rest, which is not.
+/// Splits `path` into its existing part, with links followed, and the missing rest.
 fn nearest(path: &Path) -> (Place, PathBuf) {
     let found = path
         .ancestors()
@@ -460,8 +464,8 @@ fn nearest(path: &Path) -> (Place, PathBuf) {
     }
 }
 
-/// Refuses links that lie in something writable and lead out of it: what ran inside before may have
-/// turned them.
+/// Rejects links in a writable folder that lead out of it. An earlier child may have created or
+/// changed them.
 fn refuse_turned_links(grants: &[Grant]) -> Result<(), SandboxError> {
     for grant in grants {
         for link in &grant.place.links {
@@ -480,13 +484,13 @@ fn refuse_turned_links(grants: &[Grant]) -> Result<(), SandboxError> {
     Ok(())
 }
 
-/// From outer to inner, one for each place, and none that its surroundings give already.
+/// Sorts grants from outer to inner, merges grants of the same path, and drops grants that others
+/// include.
 ///
-/// Between something that may be read and the writable folder around it, every folder is mounted
-/// onto itself: a mount point cannot be renamed, so nothing else can be put in the place of what
-/// may not be written.
+/// Every folder between a read-only path and the writable folder around it is mounted onto itself.
+/// A mount point cannot be renamed, so the child cannot replace the read-only path.
 fn ordered(mut grants: Vec<Grant>) -> Vec<Grant> {
-    // Of two at one place the narrower comes first, and stays.
+    // Of two grants of one path, the narrower comes first and is kept.
     grants.sort_by(|a, b| order(a).cmp(&order(b)));
     let mut kept: Vec<Grant> = Vec::new();
     for mut grant in grants {
@@ -522,12 +526,12 @@ fn ordered(mut grants: Vec<Grant>) -> Vec<Grant> {
     kept
 }
 
-/// What comes before what.
+/// Sort key of a grant.
 fn order(grant: &Grant) -> (usize, &Path, Access) {
     (depth(&grant.place.real), &grant.place.real, grant.access)
 }
 
-/// How many folders a path lies in.
+/// Returns the number of parts of a path.
 pub(crate) fn depth(path: &Path) -> usize {
     path.components().count()
 }

@@ -1,24 +1,23 @@
-//! What a child may see and reach, beyond being contained: files, network, limits.
+//! Restricts a child's access to files and network, in addition to its containment and limits.
 //!
 //! # Theory of operation
 //!
-//! A [`Sandbox`] is a plain value, what one child is granted; [`ChildSpec::sandbox`] takes it.
-//! Nothing runs for it until
-//! [`spawn`](trunkline_process::spawn()) asks for its command line. [`wrap`] turns it and what is to run [`Inside`] it
-//! into one [`CommandLine`]: bubblewrap with the host's own files, or a container of podman or
-//! docker. It looks at files and starts nothing; the rest is a pure function of what it saw. The
-//! init program of `trunkline-process` runs first inside bubblewrap, at the path that it has
-//! outside.
+//! A [`Sandbox`] is a plain value that describes the grants of one child. [`ChildSpec::sandbox`]
+//! accepts it, and [`spawn`](trunkline_process::spawn()) requests its command line. [`wrap`]
+//! converts the sandbox and the program [`Inside`] to one [`CommandLine`]: bubblewrap with the
+//! host's own files, or a container of podman or docker. It reads metadata of files and starts no
+//! process; the rest is a pure function of the result. Inside bubblewrap, the init program of
+//! `trunkline-process` runs first, at the same path as outside.
 //!
-//! A child that may reach some of the network ([`Network::Allow`]) has no route. Behind its
-//! [`Child`](trunkline_process::Child) runs a [`Proxy`](network::Proxy), one task that holds every connection; a thread
-//! of the init program, the bridge, is the way to it. Dropping the child drops the proxy, its
-//! connections and its socket. Nothing else runs here, and nothing outlives a child but a container
-//! whose host was killed together with the init beside its client: [`sweep_containers`] removes
-//! those.
+//! A child that may reach some of the network ([`Network::Allow`]) has no route. Its
+//! [`Child`](trunkline_process::Child) owns a [`Proxy`](network::Proxy), a single task with all
+//! connections. The child reaches it through the bridge, a thread of the init program. Dropping the
+//! child drops the proxy, its connections and its socket. Nothing outlives a child, with one
+//! exception: a container, if its host was killed together with the init next to its client.
+//! [`sweep_containers`] removes those.
 //!
-//! A [`Policy`] is what an organisation allows: it only takes away from what an agent asks for,
-//! before the start.
+//! A [`Policy`] contains the limits of an organisation. It narrows the settings of an agent before
+//! the start.
 //!
 //! ```no_run
 //! use trunkline_process::{ChildSpec, init, spawn};
@@ -35,65 +34,79 @@
 //!
 //! [`ChildSpec::sandbox`]: trunkline_process::ChildSpec::sandbox
 //!
-//! # What is granted
+//! # Grants
 //!
-//! Everything lies at the same absolute path as outside ([file.6]):
+//! Every path inside is the same absolute path as outside ([file.6]):
 //!
-//! | what | how |
+//! | path | access |
 //! |---|---|
-//! | working directory | writable, unless it lies in something listed as read-only |
+//! | working directory | writable, unless a read-only grant contains it |
 //! | exchange folder, temporary folder | writable |
-//! | private folder, so that `ADAPTER_CONFIG` can be read | read-only |
-//! | `read_only`, `writable` | as they say; of two that are nested the inner one counts |
-//! | the init program | read-only |
-//! | what the host reads and trusts ([`Inside::unwritable`], [`Inside::reserved`]) | read-only, where it lies in something writable |
-//! | private folders of others, records of children | not at all: an empty folder lies over them where what is around may be read; nothing around may be written |
-//! | what the host keeps to itself elsewhere ([`Inside::covered`]) | not at all: an empty folder or the empty device lies over it where what is around may be read or written |
+//! | private folder, which contains `ADAPTER_CONFIG` | read-only |
+//! | `read_only`, `writable` | by name; of two nested paths, the inner one counts |
+//! | init program | read-only |
+//! | [`Inside::unwritable`], [`Inside::reserved`] | read-only within a writable grant |
+//! | private folders of others, [`Inside::hidden`] | none |
+//! | [`Inside::covered`] | none |
 //!
-//! Folders between something read-only and the writable folder around it are mounted onto
-//! themselves: what is a mount point cannot be renamed, so nothing else can take the read-only
-//! thing's place.
+//! The host reads and trusts the unwritable and reserved files. An empty folder covers a private or
+//! hidden folder within a readable grant, and a writable grant around one is rejected. An empty
+//! folder or the null device hides a covered path within a readable or writable grant.
 //!
-//! A path may be a symbolic link, or lead through some: the thing itself is granted, and both names
-//! work. A link that lies in something writable may not lead out of it: whatever ran inside before
-//! could have turned it.
+//! The folders between a read-only path and the writable folder around it are mounted onto
+//! themselves. A mount point cannot be renamed, so the child cannot replace the read-only path.
+//!
+//! A path may be or contain a symbolic link. Its target is granted, and both names work. A link in
+//! a writable folder must not lead out of it, because an earlier child could have changed it.
 //!
 //! # Bubblewrap
 //!
-//! | flags | why |
+//! | flags | effect |
 //! |---|---|
-//! | `--unshare-all` | namespaces of its own for processes, mounts, network, IPC, host name, users, control groups |
+//! | `--unshare-all` | own namespaces |
 //! | `--die-with-parent` | the kernel ends everything inside when bwrap or the host dies |
-//! | `--cap-drop ALL` | a root host's child would keep every capability within its user namespace |
-//! | `--disable-userns` | no namespaces inside it: they open kernel code that is closed otherwise; left out where bwrap does not know it or is setuid |
-//! | `--uid`, `--gid` | an ordinary number inside; outside it stays the host's own user |
+//! | `--cap-drop ALL` | no capabilities, not even for the child of a root host |
+//! | `--disable-userns` | no user namespaces inside |
+//! | `--uid`, `--gid` | an ordinary id inside; outside it is the host's own user |
 //! | `--ro-bind /usr`, links or binds of `/bin`, `/lib`… | programs and libraries |
-//! | `--proc /proc --remount-ro /proc` | only its own processes, and no setting of the kernel: a child of root owns `/proc/sys`, and `core_pattern` is a way out |
-//! | `--ro-bind /dev/null` over `/proc/keys` and its like | what shows the kernel's keys, memory and log, as a child of root could read them |
-//! | `--dev /dev` | `null`, `zero`, `full`, `random`, `urandom`, `tty`, `pts`, `shm`; nothing of the machine |
-//! | `--tmpfs /tmp` | empty; the temporary folder and whatever is granted below `/tmp` is mounted into it |
-//! | `--ro-bind` of some files of `/etc` | certificates, loader, time zone, names of services; no accounts, no keys |
-//! | `/etc/passwd`, `/etc/group`, `/etc/hosts` | of our own: the user inside, `localhost`; programs look both up |
-//! | `--share-net`, only for [`Network::All`] | with the host's `resolv.conf` and `hosts` |
-//! | the proxy's socket at `/run/trunkline/proxy.sock` | only for [`Network::Allow`]: there is no route but this one |
+//! | `--proc /proc --remount-ro /proc` | only its own processes, and no kernel settings |
+//! | `--ro-bind /dev/null` over files of `/proc` | no keys, memory and log of the kernel |
+//! | `--dev /dev` | the standard devices, and no device of the machine |
+//! | `--tmpfs /tmp` | empty; temporary folder and grants below `/tmp` are mounted into it |
+//! | `--ro-bind` of some files of `/etc` | certificates, loader, time zone, names of services |
+//! | own `/etc/passwd`, `/etc/group`, `/etc/hosts` | the user inside, `localhost` |
+//! | `--share-net`, only for [`Network::All`] | also shows the host's `resolv.conf` and `hosts` |
+//! | socket `/run/trunkline/proxy.sock` | only for [`Network::Allow`]: the only way out |
 //!
-//! There is no `--new-session`, since the child leads a session already, with a session keyring of
-//! its own, and no `--clearenv`: the environment that bwrap is started with is curated, and values
-//! in an argument can be read by everybody on the machine. Variables that load code into a program
-//! (`LD_*` and its like) are the exception: bwrap would load that code outside, so they are set
-//! inside by `--setenv`.
+//! Details:
 //!
-//! What is *not* kept out: with [`Network::All`] the child reaches the host's abstract sockets and
-//! everything that listens on loopback; a granted socket or a granted device is granted with all it
-//! can do.
+//! - The namespaces separate processes, mounts, network, IPC, host name, users and control groups.
+//! - Without `--cap-drop`, the child of a root host would keep every capability within its user
+//!   namespace.
+//! - User namespaces inside would open kernel code that is closed otherwise. `--disable-userns` is
+//!   left out if bwrap does not know it or is set-user-id.
+//! - A child of root owns `/proc/sys`, and could leave the sandbox through `core_pattern`. It could
+//!   also read the files of `/proc` that `/dev/null` covers.
+//! - `/etc` shows no accounts and no keys of the host. Programs look up both the user and
+//!   `localhost`.
+//! - `/dev` contains `null`, `zero`, `full`, `random`, `urandom`, `tty`, `pts` and `shm`.
+//! - `--new-session` is not needed, because the child already leads a session, with its own session
+//!   keyring.
+//! - `--clearenv` is not needed, because bwrap starts with a curated environment. Values in
+//!   arguments would be readable by every user of the machine. Variables that load code into a
+//!   program (`LD_*` and similar) are set by `--setenv` nevertheless: bwrap would load that code
+//!   outside.
+//!
+//! Limits: with [`Network::All`] the child reaches the host's abstract sockets and every service on
+//! loopback. A granted socket or device is granted with everything that it can do.
 //!
 //! # Containers
 //!
-//! `podman run` and `docker run` of an image, with the same folders. The image brings programs and
-//! libraries; the folders above are mounted, the working directory is the same. The client's death
-//! does not end a container, so it has a name, by which an [init](trunkline_process::init) beside
-//! the client removes it, even when the host is gone, and a label, by which
-//! [`sweep_containers`] finds what even that left.
+//! `podman run` and `docker run` of an image, with the same folders. The image contains programs
+//! and libraries. The granted folders are mounted, and the working directory is the same. A
+//! container does not end with its client. It has a name, by which an
+//! [init](trunkline_process::init) next to the client removes it, even after the host was killed.
+//! It also has a label, by which [`sweep_containers`] finds the remaining ones.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The network of a sandboxed program: an allow-list, the proxy that holds it, and the bridge to
+//! The network of a sandboxed program: an allow-list, the proxy that enforces it, and the bridge to
 //! that proxy.
 //!
 //! ```text
@@ -8,27 +8,30 @@
 //!  └───────────────────────────────────────┘
 //! ```
 //!
-//! The program has no route and no resolver; its one way out is a socket that is bound into its
-//! file system. What goes through it is decided here, by target, for every connection, by whichever
-//! program:
+//! The program has no route and no resolver. Its only way out is a socket that is mounted into its
+//! file system. The proxy checks the target of every connection, no matter which program opens it:
 //!
-//! - The target is on the [`AllowList`], in one spelling (lower case, no final dot, addresses in
+//! - The target is on the [`AllowList`], in canonical form (lower case, no final dot, addresses in
 //!   plain form).
-//! - A name is looked up here, once, and the connection goes to an address that was judged. A name
-//!   leads to public addresses; to a private, loopback or other special-purpose one only if that
-//!   address is on the list too. An address of this machine must be named by an entry, not only by
-//!   a range, and a port of the daemon ([`guard_port`]) together with its number. If the operator has their own proxy ([`UpstreamProxy`]),
-//!   that proxy gets the name and looks it up.
-//! - A tunnel (CONNECT) to a name carries TLS, whose ClientHello names the same server, and so does
-//!   the second one if the server asks for it. No name, or an encrypted one, is refused. Or it
-//!   carries plain HTTP requests to that server, each of which is checked. A tunnel to an address on the list carries
-//!   anything.
-//! - A plain HTTP request names its URL whole, its `Host` is that of the URL, and what it sends is
-//!   rewritten so that no server can read it as two. Each request of a connection is checked.
+//! - A name is looked up once, by the proxy, and the connection goes to an address that was
+//!   checked. A public address is allowed; a private, loopback or other special-purpose address
+//!   must be on the list too.
+//! - An address of this machine needs an entry that names it. A range is not enough.
+//! - A port of the daemon ([`guard_port`]) needs an entry with that port.
+//! - If the operator has their own proxy ([`UpstreamProxy`]), that proxy gets the name and looks it
+//!   up.
+//! - A tunnel (CONNECT) to a name carries TLS. Its ClientHello must name the same server, and so
+//!   must the second one if the server requests it. A missing or encrypted name is refused. Instead
+//!   of TLS, the tunnel may carry plain HTTP requests to that server, each of which is checked.
+//! - A tunnel to an address on the list may carry anything.
+//! - A plain HTTP request contains its complete URL, and its `Host` must match the URL. The proxy
+//!   rewrites it so that no server can parse it as two requests. Each request of a connection is
+//!   checked.
 //!
-//! A refusal is an HTTP answer (403 as a rule) with the header `X-Trunkline-Denied: REASON` and a
-//! sentence that says what to change; inside a tunnel it is a TLS alert. Each is counted and is one
-//! event of the target `trunkline::network` with agent, host, port and reason, and never a path.
+//! A refusal is an HTTP response (usually 403) with the header `X-Trunkline-Denied: REASON` and a
+//! sentence that names the remedy. Inside a tunnel it is a TLS alert. Each refusal is counted and
+//! is one event of the target `trunkline::network` with agent, host, port and reason, and never a
+//! path.
 
 mod address;
 mod allow_list;

@@ -1,4 +1,4 @@
-//! Containers that outlive their client: removing one, and finding those of hosts that are gone.
+//! Removal of containers that outlive their client or their host.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
@@ -16,40 +16,41 @@ use trunkline_process::ProcessIdentity;
 use crate::tool::{Finished, find_tool, run_bounded};
 use crate::{Backend, SandboxError};
 
-/// The label of every container of ours.
+/// Label of every container that this crate starts.
 pub(crate) const LABEL: &str = "trunkline";
 
-/// How long an engine may take to answer. Removing takes 0.2 s on a machine with nothing else to do.
+/// Timeout of an engine. A removal takes 0.2 s on an idle machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// The most containers that one sweep removes.
+/// Maximum of containers that one sweep removes.
 const MAX_SWEPT: usize = 1000;
 
-/// A container that is to be removed once its client has ended.
+/// A container to remove after its client has ended.
 ///
-/// The end of its client, by SIGKILL above all, does not end a container.
+/// A container does not end with its client, in particular if that was killed by SIGKILL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
     pub(crate) program: PathBuf,
     pub(crate) options: Vec<String>,
-    /// What removing one at once takes.
+    /// Arguments that remove a container at once.
     pub(crate) removal: &'static [&'static str],
     pub(crate) name: String,
     pub(crate) variables: BTreeMap<OsString, OsString>,
 }
 
 impl Container {
-    /// Its name.
+    /// Returns the name of the container.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Kills what runs in it and removes it; one that is gone already is a success. Blocks, for 20 s at most.
+    /// Kills the processes of the container and removes it. A missing container is a success.
+    /// Blocks for 20 s at most.
     ///
     /// # Errors
     ///
-    /// When the engine does not answer in time, or says that it could not.
+    /// The engine does not answer in time, or reports a failure.
     pub fn remove(&self) -> io::Result<()> {
         let finished = self.run(&[self.removal, &["--volumes", &self.name]].concat())?;
         if finished.success || says_gone(&finished.stderr, &self.name) {
@@ -62,7 +63,7 @@ impl Container {
         )))
     }
 
-    /// The command line that does so.
+    /// Returns the command line of [`Self::remove`].
     pub(crate) fn removal_line(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec![self.program.clone().into()];
         line.extend(self.options.iter().map(OsString::from));
@@ -86,9 +87,9 @@ impl Container {
     }
 }
 
-/// Whether an engine says of this very container that there is none: podman that it has `no
-/// container with name or ID "NAME"`, docker that there is `No such container: NAME`. An engine of
-/// which something is "not found" says nothing.
+/// Returns true if an engine reports that this container does not exist: podman with `no container
+/// with name or ID "NAME"`, docker with `No such container: NAME`. A message about something else
+/// that was "not found" does not count.
 fn says_gone(said: &str, name: &str) -> bool {
     said.lines().any(|line| {
         let before = line
@@ -107,8 +108,8 @@ fn says_gone(said: &str, name: &str) -> bool {
     })
 }
 
-/// The arguments that kill what runs in a container and remove it. Podman asks first, and waits for
-/// ten seconds, unless a flag says not to; docker does neither, and does not know the flag.
+/// Returns the arguments that kill the processes of a container and remove it. Without a flag,
+/// podman sends SIGTERM first and waits for ten seconds. Docker kills at once and rejects the flag.
 pub(crate) fn removal(backend: &Backend) -> &'static [&'static str] {
     match backend {
         Backend::Podman { .. } => &["rm", "--force", "--time=0"],
@@ -116,15 +117,15 @@ pub(crate) fn removal(backend: &Backend) -> &'static [&'static str] {
     }
 }
 
-/// Those variables of the host that a client reads.
+/// Returns the variables of the host's environment that a client reads.
 pub(crate) fn clients_variables() -> BTreeMap<OsString, OsString> {
     env::vars_os()
         .filter(|(name, _)| is_clients(name))
         .collect()
 }
 
-/// Whether a client reads this variable itself: with the child's value it would speak to another
-/// engine, keep its images elsewhere, or load code.
+/// Returns true if a client reads this variable itself. With the child's value, the client would
+/// connect to another engine, use another store of images, or load code.
 pub(crate) fn is_clients(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let exact: [&[u8]; 7] = [
@@ -148,13 +149,13 @@ pub(crate) fn is_clients(name: &OsStr) -> bool {
     exact.contains(&name) || begins.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Removes the containers of hosts of this machine that are gone, as a power cut or SIGKILL leaves
-/// them; says how many. Blocks.
+/// Removes containers whose host has ended without removing them, for example by SIGKILL or a power
+/// cut. Returns their number. Blocks.
 ///
 /// # Errors
 ///
-/// When the backend is not installed, or its engine does not answer. `Ok(0)` for bubblewrap, which
-/// leaves nothing.
+/// The backend is not installed, or its engine does not answer. Returns `Ok(0)` for bubblewrap,
+/// which leaves nothing behind.
 pub fn sweep_containers(backend: &Backend) -> Result<usize, SandboxError> {
     let (Backend::Podman { options, .. } | Backend::Docker { options, .. }) = backend else {
         return Ok(0);
@@ -201,7 +202,7 @@ pub fn sweep_containers(backend: &Backend) -> Result<usize, SandboxError> {
     Ok(removed)
 }
 
-/// A name that no other container has, and that says whose it is.
+/// Returns a unique name for a container, which identifies its host.
 pub(crate) fn unique_name() -> String {
     let random = RandomState::new().build_hasher().finish();
     match ProcessIdentity::of_this() {
@@ -210,7 +211,7 @@ pub(crate) fn unique_name() -> String {
     }
 }
 
-/// The host of a container, from its name.
+/// Returns the host of a container from the container's name.
 fn owner(name: &str) -> Option<ProcessIdentity> {
     ProcessIdentity::parse(name.strip_prefix(LABEL)?.strip_prefix('.')?)
 }

@@ -1,4 +1,4 @@
-//! What an organisation allows: it narrows what the entries of agents say, and never widens it.
+//! Policy of an organisation: it narrows the settings of agents, and never widens them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,119 +10,119 @@ use trunkline_process::Containment;
 use trunkline_process::Inherit;
 use trunkline_process::{Limits, shown_size};
 
-/// What an organisation allows. The default allows everything.
+/// Limits of an organisation. The default allows everything.
 ///
-/// Lists are `None` where nothing is said: an empty list allows nothing.
+/// A list that is `None` limits nothing, and an empty list allows nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policy {
-    /// Whether an agent may run without a sandbox. One may not either where `network`, `read_only`
-    /// or `writable` say something: nothing else could hold it to that.
+    /// True if every agent needs a sandbox. The settings `network`, `read_only` and `writable` also
+    /// require one, because only a sandbox can enforce them.
     pub sandbox_required: bool,
-    /// Names of the backends that may be used.
+    /// Names of the allowed backends.
     pub backends: Option<Vec<String>>,
-    /// The most that may be reached.
+    /// Widest network access.
     pub network: Option<Network>,
-    /// Folders that hold everything that may be read, besides what every child sees.
+    /// Folders that contain all readable paths, besides the files that every child sees.
     pub read_only: Option<Vec<PathBuf>>,
-    /// Folders that hold everything that may be written; it may be read, too.
+    /// Folders that contain all writable paths. They may be read, too.
     pub writable: Option<Vec<PathBuf>>,
-    /// Images that may be run.
+    /// Allowed images.
     pub images: Option<Vec<String>>,
-    /// The arguments of podman and docker themselves, in place of an entry's own. Where this says
-    /// nothing and the policy limits what an agent's tree may do or take, an entry may have none:
-    /// they choose the program that makes the container, the engine that it runs on and the store
-    /// of its images, so nothing else would hold.
+    /// Arguments of podman and docker themselves, which replace the agent's. If this is `None` and
+    /// the policy limits a process tree in another way, an agent may have none: they select the
+    /// program that creates the container, its engine and the store of its images, so they could
+    /// lift every other limit.
     pub options: Option<Vec<String>>,
-    /// The most memory of a tree, in bytes.
+    /// Maximum of memory of a process tree, in bytes.
     pub memory: Option<u64>,
-    /// The most processes of a tree.
+    /// Maximum of processes of a process tree.
     pub processes: Option<u64>,
-    /// The weakest containment that will do. [`Containment::Auto`] says nothing.
+    /// Weakest allowed containment. [`Containment::Auto`] allows every one.
     pub containment: Containment,
-    /// The most that may be inherited of the host's environment.
+    /// Widest inheritance of the host's environment.
     pub inherit: Option<Inherit>,
 }
 
-/// What an agent's entry asks for.
+/// Confinement of an agent that a policy narrows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// Its sandbox.
+    /// Sandbox, if there is one.
     pub sandbox: Option<Sandbox>,
-    /// Where it runs, absolute.
+    /// Absolute path of the working directory.
     pub work_dir: PathBuf,
-    /// What its tree may take.
+    /// Resource limits of the process tree.
     pub limits: Limits,
-    /// How its descendants are kept.
+    /// Containment of the process tree.
     pub containment: Containment,
-    /// The weakest containment that will do, whatever works here.
+    /// Weakest accepted containment. The agent does not start on a machine without it.
     pub at_least: Containment,
-    /// What it inherits.
+    /// Inheritance of the host's environment.
     pub inherit: Inherit,
 }
 
-/// What an agent gets.
+/// Result of [`Policy::narrow`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Narrowed {
-    /// What is left of what was asked for. Paths that a list of the policy was applied to are the
-    /// places themselves, without links.
+    /// The allowed confinement. In paths that a list of the policy was applied to, links are
+    /// followed.
     pub granted: Asked,
-    /// What was narrowed, a sentence each.
+    /// One sentence for each narrowed setting.
     pub said: Vec<String>,
 }
 
-/// Why an agent may not run at all; the texts read after "failed to".
+/// Error if a policy does not let an agent run. The texts read after "failed to".
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// It has no sandbox.
+    /// The agent has no sandbox.
     #[error("run without a sandbox: the policy {because}; give the agent a `sandbox`")]
     NoSandbox {
-        /// What makes one necessary.
+        /// Setting of the policy that requires one.
         because: &'static str,
     },
-    /// Its backend is not allowed.
+    /// The backend is not allowed.
     #[error("use the sandbox {backend}: the policy allows {}", listed(.allowed))]
     Backend {
-        /// The backend.
+        /// Name of the backend.
         backend: &'static str,
-        /// Those that are allowed.
+        /// Allowed values.
         allowed: Vec<String>,
     },
-    /// Its image is not allowed.
+    /// The image is not allowed.
     #[error("run the image {image:?}: the policy allows {}", listed(.allowed))]
     Image {
-        /// The image.
+        /// Name of the image.
         image: String,
-        /// Those that are allowed.
+        /// Allowed values.
         allowed: Vec<String>,
     },
-    /// It brings options of its own for a container engine.
+    /// The agent has options of its own for a container engine.
     #[error(
         "give options to {backend}: they choose what makes the container, and would lift the policy; leave `options` out, or put them into the policy's own `options`"
     )]
     Options {
-        /// The backend.
+        /// Name of the backend.
         backend: &'static str,
     },
-    /// It wants a path that is not allowed.
+    /// A path is not allowed.
     #[error("grant {path:?} ({list}): the policy allows only paths in {}", listed_paths(.allowed))]
     Path {
-        /// Where it was named.
+        /// Name of the setting that contains the path.
         list: &'static str,
         /// The path.
         path: PathBuf,
-        /// The folders that are allowed.
+        /// Allowed folders.
         allowed: Vec<PathBuf>,
     },
-    /// An entry of the network cannot be read.
+    /// An entry of the network list is invalid.
     #[error(transparent)]
     Network(#[from] AllowListError),
-    /// A path cannot be looked at.
+    /// A path cannot be read.
     #[error("grant {path:?}: it cannot be looked at")]
     Missing {
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -145,17 +145,17 @@ fn listed_paths(paths: &[PathBuf]) -> String {
 }
 
 impl Policy {
-    /// What is left of what an agent asks for. Follows links, so it blocks.
+    /// Narrows the confinement of an agent. Follows links, so it blocks.
     ///
     /// # Errors
     ///
-    /// When what is left would not be what the agent needs: no sandbox, another backend or image, a
-    /// path elsewhere.
+    /// The agent cannot run within the policy: it has no sandbox, a backend or image that is not
+    /// allowed, or a path outside the allowed folders.
     pub fn narrow(&self, asked: Asked) -> Result<Narrowed, PolicyError> {
         self.narrow_with(asked, |path| Ok(follow(path)?.real))
     }
 
-    /// The same, with `real` to follow the links of a path.
+    /// Like [`Self::narrow`], with `real` as the function that follows the links of a path.
     fn narrow_with(
         &self,
         asked: Asked,
@@ -202,7 +202,7 @@ impl Policy {
         }
     }
 
-    /// Whether it limits what a tree may do or take, which only the right container engine holds to.
+    /// Returns true if the policy sets a limit that only the intended container engine enforces.
     fn confines(&self) -> bool {
         self.needs_sandbox().is_some()
             || self.backends.is_some()
@@ -236,7 +236,8 @@ impl Policy {
         if least.strength() > left.granted.at_least.strength() {
             left.granted.at_least = least;
         }
-        // `Auto` takes the best that works here; that it is good enough is seen when it is known.
+        // `Auto` selects the strongest available one. The check against `at_least` follows when
+        // that is known.
         if asked != Containment::Auto && asked.strength() < least.strength() {
             left.granted.containment = least;
             left.said
@@ -337,7 +338,7 @@ impl Policy {
                 source,
             })
         };
-        // A root that is not there holds nothing.
+        // A missing root contains nothing.
         let roots = |roots: &Option<Vec<PathBuf>>| -> Option<Vec<PathBuf>> {
             Some(
                 roots
@@ -357,7 +358,7 @@ impl Policy {
         for path in &mut sandbox.read_only {
             *path = roots.readable("read_only", place(path)?)?;
         }
-        // The working directory is writable unless something says that it is not.
+        // The working directory is writable unless a setting makes it read-only.
         let work_dir = place(&left.granted.work_dir)?;
         if roots.may_write(&work_dir) {
             return Ok(());
@@ -376,8 +377,8 @@ impl Policy {
     }
 }
 
-/// The folders that hold everything that may be granted, without links. `None` holds everything,
-/// but that what may be written may be read, so a list of what may be read bounds it.
+/// Allowed folders, without links. `None` allows everything, with one exception: since writable
+/// paths can also be read, a list of readable folders limits them as well.
 struct Roots {
     writable: Option<Vec<PathBuf>>,
     read_only: Option<Vec<PathBuf>>,
@@ -404,7 +405,8 @@ impl Roots {
         })
     }
 
-    /// What may be written may be read; without a list of its own everything may be.
+    /// Checks a readable path. Writable folders may be read, and without a list of readable folders
+    /// everything may be.
     fn readable(&self, list: &'static str, path: PathBuf) -> Result<PathBuf, PolicyError> {
         let read_only = self.read_only.as_deref();
         if within(&path, read_only) || (self.writable.is_some() && self.may_write(&path)) {
@@ -424,7 +426,7 @@ impl Roots {
     }
 }
 
-/// Whether `path`, no part of which is a link, lies in one of `allowed`.
+/// Returns true if `path` is in one of `allowed`. No part of `path` may be a link.
 fn within(path: &Path, allowed: Option<&[PathBuf]>) -> bool {
     allowed.is_none_or(|allowed| allowed.iter().any(|root| path.starts_with(root)))
 }

@@ -1,65 +1,65 @@
-//! What a sandbox is asked for.
+//! Settings of a sandbox.
 
 use std::{ffi::OsString, path::PathBuf};
 
-/// What a child may see and reach.
+/// Files and network that a child may use.
 ///
-/// Working directory, private folder and exchange folders are granted at the same absolute paths as outside
-/// ([file.6]); everything else has to be named.
+/// Working directory, private folder and exchange folders are granted at the same absolute paths as
+/// outside ([file.6]). Everything else must be named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sandbox {
-    /// Who makes it.
+    /// Program that creates the sandbox.
     pub backend: Backend,
-    /// Files and folders that may be read, absolute.
+    /// Absolute paths of files and folders that the child may read.
     pub read_only: Vec<PathBuf>,
-    /// Files and folders that may be written, absolute.
+    /// Absolute paths of files and folders that the child may write.
     pub writable: Vec<PathBuf>,
-    /// What may be reached over the network.
+    /// Network access of the child.
     pub network: Network,
-    /// As whom the child runs inside: user and group number. `None` is 1000 and 1000 with
-    /// bubblewrap, the host's own in a container.
+    /// User and group id of the child inside. `None` means 1000 and 1000 with bubblewrap, and the
+    /// ids of the host in a container.
     pub user: Option<(u32, u32)>,
-    /// Programs that the child starts, which bubblewrap must not hide if they exist outside. No
-    /// file names them: the program that knows the profiles does.
+    /// Programs that the child starts. If they exist outside, bubblewrap must not hide them. No
+    /// configuration file names them: the program that knows the profiles sets them.
     pub programs: Vec<OsString>,
 }
 
-/// Who makes a sandbox.
+/// Program that creates sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backend {
-    /// `bwrap`: namespaces of the host's own files.
+    /// `bwrap`: namespaces with the host's own files.
     Bubblewrap,
     /// `podman run` of an image.
     Podman {
-        /// The image.
+        /// Name of the image.
         image: String,
         /// Arguments of podman itself, before `run`: `["--root", "/srv/containers"]`.
         options: Vec<String>,
     },
     /// `docker run` of an image.
     Docker {
-        /// The image.
+        /// Name of the image.
         image: String,
         /// Arguments of docker itself, before `run`: `["--context", "rootless"]`.
         options: Vec<String>,
     },
 }
 
-/// What a sandboxed child may reach over the network.
+/// Network access of a sandboxed child.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Network {
-    /// Nothing.
+    /// No network.
     #[default]
     None,
-    /// Everything that the host reaches.
+    /// The network of the host.
     All,
-    /// These names and addresses, through a proxy that checks them: entries of an
+    /// Only these names and addresses, through a proxy that checks them: entries of an
     /// [`AllowList`](crate::network::AllowList).
     Allow(Vec<String>),
 }
 
 impl Sandbox {
-    /// Grants nothing but the folders that every child has, and no network.
+    /// Creates a sandbox with the folders that every child has, and without a network.
     #[must_use]
     pub fn new(backend: Backend) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Sandbox {
 }
 
 impl Backend {
-    /// Its name in a configuration.
+    /// Returns the name that a configuration uses.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -84,7 +84,8 @@ impl Backend {
         }
     }
 
-    /// Whether both keep their containers at the same place, whatever they run.
+    /// Returns true if both use the same engine with the same options, and so the same store of
+    /// containers. The images may differ.
     #[must_use]
     pub fn is_same_engine(&self, other: &Self) -> bool {
         self.name() == other.name() && self.options() == other.options()
@@ -97,7 +98,7 @@ impl Backend {
         }
     }
 
-    /// The program that makes it.
+    /// Returns the name of the program that creates the sandbox.
     #[must_use]
     pub fn program(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Whether the program that is to run will be found inside.
+//! Checks that a program exists inside a sandbox before it starts.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use crate::view::View;
 use crate::{Inside, SandboxError};
 use trunkline_process::{DEFAULT_PATH, is_executable, program_candidates};
 
-/// Refuses a program that is not there inside, and names what has to be granted. The programs that
-/// it starts may be missing: the program itself reports that.
+/// Rejects a program that does not exist inside, and names the folders to grant. Programs in
+/// `started` may be missing on this machine: the child reports that itself.
 ///
-/// The interpreter of a script is not looked for: the init program tells when it is missing.
+/// The interpreter of a script is not checked. The init program reports a missing one.
 pub(crate) fn check_programs(
     view: &View,
     inside: &Inside<'_>,
@@ -44,18 +44,18 @@ fn check_program(view: &View, inside: &Inside<'_>, program: &OsStr) -> Result<()
     }))
 }
 
-/// Where a program is, if it is one that may be run.
+/// Returns the path of a program, with its links followed, if it is executable.
 fn follow_program(file: &Path) -> Option<Place> {
     let place = follow(file).ok()?;
     is_executable(&place.real).then_some(place)
 }
 
-/// The folders that have to be granted so that the way to `file` exists inside.
+/// Returns the folders to grant so that `file` and the links on its way exist inside.
 fn not_shown(view: &View, file: &Path, place: &Place) -> Vec<PathBuf> {
     let mut add = Vec::new();
     for link in &place.links {
         if !view.has_link(&link.at) {
-            // Granting the name as it was written makes the link, too.
+            // A grant of the name as it was written also creates the link.
             add.extend(file.parent().map(Path::to_owned));
             break;
         }

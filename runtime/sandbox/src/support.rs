@@ -1,4 +1,4 @@
-//! Whether a backend can be used here, and what its program knows.
+//! Checks of the backends on this machine.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,35 +11,35 @@ use crate::bubblewrap::isolation;
 use crate::tool::{DEADLINE, ask, find_tool, run_bounded};
 use crate::{Backend, Network, SandboxError};
 
-/// What podman's `image` is asked for one.
+/// Arguments of `podman image` that check for an image.
 const EXISTS: &[&str] = &["exists"];
 
-/// What docker's is.
+/// Arguments of `docker image` that check for an image.
 const INSPECT: &[&str] = &["inspect", "--format", "{{.Id}}"];
 
-/// Whether a backend can be used here.
+/// Result of a check of a backend on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Support {
-    /// Where its program is.
+    /// Path of the backend's program.
     pub program: Option<PathBuf>,
-    /// Its version, as it says it.
+    /// Version, as the program prints it.
     pub version: Option<String>,
-    /// Why it cannot be used, and what to do about it. `None` when it can.
+    /// Reason why the backend cannot be used, and the remedy. `None` if it can.
     pub problem: Option<String>,
-    /// What is weaker here than it could be, and why.
+    /// Protections that this machine weakens, with the reason of each.
     pub weaker: Vec<String>,
-    /// Whether it works and the image is not on this machine: a start pulls none.
+    /// True if the backend works, but the image is not on this machine. A start pulls no image.
     pub lacks_image: bool,
 }
 
 impl Support {
-    /// Whether it can be used.
+    /// Returns true if the backend can be used.
     #[must_use]
     pub fn usable(&self) -> bool {
         self.problem.is_none()
     }
 
-    /// Asks an engine for an image by one of its `image` commands.
+    /// Checks with a subcommand of the engine's `image` that an image exists.
     fn look_for(&mut self, program: &Path, image: &str, options: &[String], asked: &[&str]) {
         if !is_image(image) {
             self.problem = Some(format!("{image:?} is not the name of an image"));
@@ -49,8 +49,8 @@ impl Support {
         command.args(options).arg("image").args(asked).arg(image);
         match run_bounded(command, DEADLINE) {
             Ok(finished) if finished.success => {}
-            // `podman image exists` says it by this code, and what failed by another; docker says
-            // it by this text.
+            // `podman image exists` reports a missing image by code 1 and other failures by other
+            // codes. Docker reports it by this text.
             Ok(finished) if asked == EXISTS && finished.code == Some(1) => self.lacks_image = true,
             Ok(finished) if asked != EXISTS && finished.says("no such image") => {
                 self.lacks_image = true
@@ -61,12 +61,13 @@ impl Support {
     }
 }
 
-/// Whether an engine would read this as an image: not as an option.
+/// Returns true if an engine takes this for the name of an image and not for an option.
 pub(crate) fn is_image(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('-')
 }
 
-/// Says whether `backend` can be used here. Changes nothing; blocks, for some seconds at most.
+/// Checks whether `backend` can be used on this machine. Changes nothing. Blocks for some seconds
+/// at most.
 #[must_use]
 pub fn support(backend: &Backend) -> Support {
     let mut found = Support {
@@ -114,15 +115,15 @@ pub fn support(backend: &Backend) -> Support {
     found
 }
 
-/// A bwrap that works here.
+/// A bwrap that works on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bubblewrap {
     pub(crate) program: PathBuf,
-    /// Whether it can forbid user namespaces inside.
+    /// True if it can forbid user namespaces inside.
     pub(crate) disable_userns: bool,
 }
 
-/// The bwrap of this machine, tried out once: what works goes on working. Blocks.
+/// Returns the bwrap of this machine. A successful check is cached. Blocks.
 pub(crate) fn bubblewrap() -> Result<Arc<Bubblewrap>, SandboxError> {
     static FOUND: Mutex<Option<Arc<Bubblewrap>>> = Mutex::new(None);
     let program = find_tool("bwrap")?;
@@ -135,8 +136,8 @@ pub(crate) fn bubblewrap() -> Result<Arc<Bubblewrap>, SandboxError> {
     Ok(probed)
 }
 
-/// Runs bwrap with what isolates a child and nothing else, once with and, if that fails, once
-/// without the flag that not every one knows.
+/// Runs bwrap with the flags that isolate a child, and repeats a failure without
+/// `--disable-userns`, which older versions do not know.
 fn probe(program: &Path) -> Result<Bubblewrap, SandboxError> {
     let setuid = fs::metadata(program).is_ok_and(|meta| meta.mode() & 0o4000 != 0);
     let mut problem = String::new();

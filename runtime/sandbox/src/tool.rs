@@ -1,4 +1,4 @@
-//! Running a program of the host within bounds: bwrap, podman, docker.
+//! Runs of bwrap, podman and docker with limits on time and output.
 
 use std::env;
 use std::ffi::OsStr;
@@ -15,13 +15,13 @@ use trunkline_process::is_executable;
 
 use crate::SandboxError;
 
-/// How long a program may take to say whether it works.
+/// Timeout for a program that reports whether it works.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 
-/// The most that is read of what a program said.
+/// Limit of the output that is read, in bytes.
 const MAX_SAID: u64 = 64 * 1024;
 
-/// What `program` says, or why it says nothing.
+/// Runs `program` and returns its output, or the reason of its failure.
 pub(crate) fn ask<A: AsRef<OsStr>>(program: &Path, args: &[A]) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(args);
@@ -32,7 +32,7 @@ pub(crate) fn ask<A: AsRef<OsStr>>(program: &Path, args: &[A]) -> Result<String,
     }
 }
 
-/// The place of a tool, by the host's own `PATH`.
+/// Returns the path of a program, found in the `PATH` of the host.
 pub(crate) fn find_tool(tool: &'static str) -> Result<PathBuf, SandboxError> {
     let path = env::var_os("PATH").unwrap_or_default();
     let runs = |file: &PathBuf| file.is_absolute() && is_executable(file);
@@ -40,7 +40,7 @@ pub(crate) fn find_tool(tool: &'static str) -> Result<PathBuf, SandboxError> {
     found.ok_or(SandboxError::Tool { tool, path })
 }
 
-/// What a program said until it ended.
+/// Exit and output of a program.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) success: bool,
@@ -50,12 +50,12 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// Whether its complaints contain this, in lower case.
+    /// Returns true if the error output, in lower case, contains `text`.
     pub(crate) fn says(&self, text: &str) -> bool {
         self.stderr.to_lowercase().contains(text)
     }
 
-    /// The last line of what it complained about.
+    /// Returns the last line of the error output that is not blank.
     pub(crate) fn complaint(&self) -> String {
         let said = self
             .stderr
@@ -69,13 +69,14 @@ impl Finished {
     }
 }
 
-/// Runs a program to its end, or kills it. Blocks.
+/// Runs a program until it ends, and kills it after the deadline. Blocks.
 ///
 /// # Errors
 ///
-/// When it cannot be started, or does not end in time.
+/// The program cannot be started, or does not end in time.
 pub(crate) fn run_bounded(mut command: Command, deadline: Duration) -> io::Result<Finished> {
-    // Files, so that no one has to read while it runs, and what it leaves running holds up no one.
+    // Files instead of pipes: a pipe would need a reader while the program runs, and a background
+    // process that keeps it open would block that reader.
     let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
     command
         .stdin(Stdio::null())
@@ -101,7 +102,7 @@ pub(crate) fn run_bounded(mut command: Command, deadline: Duration) -> io::Resul
     })
 }
 
-/// Whether it ends in time.
+/// Returns true if the process ends in time.
 fn wait(child: &mut std::process::Child, deadline: Duration) -> io::Result<bool> {
     let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! What a child sees of files in a bubblewrap: every mount, in order.
+//! The file system of a child in bubblewrap: every mount, in order.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,19 +7,19 @@ use crate::accounts::Own;
 use crate::grant::{Access, Grant, Link, depth, follow};
 use crate::{Network, Outlet};
 
-/// The folder inside that is the sandbox's own.
+/// Folder inside that is reserved for the sandbox itself.
 pub(crate) const RESERVED: &str = "/run/trunkline";
 
-/// Where the proxy's socket is inside: short, since the name of a socket has at most 107 bytes.
+/// Path of the proxy's socket inside. Short, because the name of a socket has at most 107 bytes.
 pub(crate) const PROXY_SOCKET: &str = "/run/trunkline/proxy.sock";
 
-/// What lies over a file that no one inside may see. A child may not even open it: it is a device.
+/// Device that is mounted over a hidden file. A child cannot even open it, because it is a device.
 pub(crate) const EMPTY: &str = "/dev/null";
 
-/// What of `/etc` is shown, where it exists. Certificates and the settings of the libraries that
-/// use them; the loader's cache; what programs of `/usr` link to; time zone, names of services and
-/// of kinds of files. Accounts and names of machines are of our own, see [`Own`]; keys, passwords
-/// and other settings stay outside.
+/// Files of `/etc` that every child sees if they exist: certificates and the settings of the
+/// libraries that use them, the loader's cache, targets of links in `/usr`, time zone, names of
+/// services and of file types. Accounts and host names come from [`EtcFiles`]. Keys, passwords and
+/// other settings stay outside.
 pub(crate) const ETC: [&str; 18] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
@@ -41,7 +41,7 @@ pub(crate) const ETC: [&str; 18] = [
     "/etc/timezone",
 ];
 
-/// What of `/etc` is shown beside it to a child that reaches the network as the host does.
+/// Further files of `/etc` for a child with the network of the host.
 pub(crate) const ETC_NETWORK: [&str; 4] = [
     "/etc/gai.conf",
     "/etc/host.conf",
@@ -49,7 +49,7 @@ pub(crate) const ETC_NETWORK: [&str; 4] = [
     "/etc/resolv.conf",
 ];
 
-/// Files of `/proc` that show the machine and not the child: keys and memory of the kernel, its
+/// Files of `/proc` that show the machine instead of the child: keys and memory of the kernel, its
 /// log, its timers. A child of root could read them.
 const MASKED: [&str; 8] = [
     "/proc/kcore",
@@ -62,26 +62,28 @@ const MASKED: [&str; 8] = [
     "/proc/timer_stats",
 ];
 
-/// Folders of programs and libraries that are links into `/usr` on most systems, and folders on some.
+/// Folders of programs and libraries. They are links into `/usr` on most systems, and folders on
+/// some.
 const BESIDE_USR: [&str; 6] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
-/// What of the system every child sees, as it is on this machine.
+/// Files of this machine that every child sees.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct System {
-    /// Folders that are shown.
+    /// Visible folders.
     pub(crate) folders: Vec<PathBuf>,
-    /// Links that are shown; the target as it is written.
+    /// Visible links, with the target as it is written.
     pub(crate) links: Vec<Link>,
-    /// Files and folders of `/etc`, each followed to its end.
+    /// Visible files and folders of `/etc`: the path inside, and the path without links that it
+    /// leads to.
     pub(crate) etc: Vec<(PathBuf, PathBuf)>,
-    /// The same for children that reach the network as the host does.
+    /// The same for children with the network of the host.
     pub(crate) etc_network: Vec<(PathBuf, PathBuf)>,
-    /// Files of `/proc` that are hidden.
+    /// Hidden files of `/proc`.
     pub(crate) masked: Vec<PathBuf>,
 }
 
 impl System {
-    /// Looks at this machine.
+    /// Reads the files of this machine.
     pub(crate) fn read() -> Self {
         let mut system = Self {
             folders: vec!["/usr".into()],
@@ -111,38 +113,38 @@ impl System {
     }
 }
 
-/// One thing that is put into the view.
+/// A mount point and its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mount {
     pub(crate) at: PathBuf,
     pub(crate) what: What,
 }
 
-/// What it is.
+/// Content of a mount point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
-    /// The same path of the host, or something empty over it that no one can write.
+    /// The same path of the host, or an empty read-only cover over it.
     Host(Access),
     /// Another path of the host, read-only.
     Other(PathBuf),
-    /// A link.
+    /// A symbolic link with this target.
     Link(PathBuf),
-    /// The child's own processes.
+    /// A `/proc` with the processes of the child.
     Proc,
-    /// The devices that every program needs.
+    /// A `/dev` with the devices that every program needs.
     Dev,
     /// An empty folder in memory.
     Empty,
 }
 
-/// All that a child sees, from outer to inner.
+/// All mounts of a child, from outer to inner.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     pub(crate) mounts: Vec<Mount>,
 }
 
 impl View {
-    /// Puts the grants over what every child sees.
+    /// Combines the grants with the files that every child sees. A grant takes precedence.
     pub(crate) fn new(
         grants: &[Grant],
         system: &System,
@@ -174,7 +176,7 @@ impl View {
         view
     }
 
-    /// Programs, libraries and a little of `/etc`, where no grant shows the same.
+    /// Adds programs, libraries and some files of `/etc`, unless a grant already shows them.
     fn put_system(&mut self, system: &System, own: &Own, network: &Network) {
         let everything = matches!(network, Network::All);
         let files = [
@@ -210,13 +212,13 @@ impl View {
         for link in system.links.iter().filter(|link| !granted.shows(&link.at)) {
             self.put(&link.at, What::Link(link.target.clone()));
         }
-        // The host's own `hosts` comes first, where it is shown at all.
+        // If the host's own `hosts` is visible, it takes precedence.
         for (at, source) in etc.chain(files).filter(|(at, _)| !granted.shows(at)) {
             self.put(at, What::Other(source.clone()));
         }
     }
 
-    /// Puts something at a place that nothing else has.
+    /// Adds a mount, unless its mount point is taken.
     fn put(&mut self, at: impl AsRef<Path>, what: What) {
         let at = at.as_ref();
         if self.mounts.iter().all(|mount| mount.at != at) {
@@ -233,7 +235,7 @@ impl View {
             .any(|mount| mount.at == Path::new(at) && matches!(mount.what, What::Host(_)))
     }
 
-    /// Whether `path`, no part of which is a link, is the host's own inside.
+    /// Returns true if `path` inside is the same file as outside. No part of `path` may be a link.
     pub(crate) fn shows(&self, path: &Path) -> bool {
         let over = self
             .mounts
@@ -251,7 +253,7 @@ impl View {
         })
     }
 
-    /// Whether the link at `at` is there inside, and ends where it does outside.
+    /// Returns true if the link at `at` exists inside and has the same target as outside.
     pub(crate) fn has_link(&self, at: &Path) -> bool {
         self.shows(at)
             || self

@@ -1,4 +1,4 @@
-//! From a sandbox and what runs inside to one command line.
+//! Conversion of a sandbox and its program to one command line.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -13,11 +13,12 @@ use crate::{
     search, support, view,
 };
 
-/// Where the proxy is found inside. The loopback there is the child's own.
+/// Port of the proxy inside. The loopback interface inside belongs to the child.
 const PROXY_PORT: u16 = 3128;
 
 impl Isolation for Sandbox {
-    /// [`wrap`], with a proxy for a child that may reach some of the network; the child keeps the proxy.
+    /// Calls [`wrap`], and starts a proxy if the child may reach some of the network. The child
+    /// owns the proxy.
     fn isolate(&self, inside: &Inside<'_>) -> Result<Isolated, IsolationError> {
         let (outlet, attachment) = match &self.network {
             Network::None | Network::All => (None, Attachment::default()),
@@ -67,7 +68,7 @@ impl Isolation for Sandbox {
     }
 }
 
-/// The proxy that this process's environment names. One that cannot be used is reported, and
+/// Returns the proxy that the environment of this process names. An unusable one is logged, and
 /// connections are direct.
 fn upstream(label: &str) -> Option<UpstreamProxy> {
     UpstreamProxy::from_environment(|name| std::env::var(name).ok()).unwrap_or_else(|why| {
@@ -76,14 +77,14 @@ fn upstream(label: &str) -> Option<UpstreamProxy> {
     })
 }
 
-/// The command line that starts a program in its sandbox.
+/// Returns the command line that starts a program in its sandbox.
 ///
-/// Looks at files, writes a few small ones into the private folder, and blocks for both.
+/// Reads metadata of files and writes a few small files into the private folder, so it blocks.
 ///
 /// # Errors
 ///
-/// When something that was to be granted is missing or may not be granted, when the program would
-/// not be found inside, or when the backend cannot be used here.
+/// A granted path is missing or may not be granted, the program does not exist inside, or the
+/// backend cannot be used on this machine.
 pub fn wrap(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<CommandLine, SandboxError> {
     if matches!(sandbox.network, Network::Allow(_)) && inside.outlet.is_none() {
         return Err(SandboxError::NoOutlet);
@@ -128,7 +129,7 @@ pub fn wrap(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<CommandLine, Sandb
     }
 }
 
-/// Creates a file with this mode.
+/// Creates a file with the permissions `mode`.
 pub(crate) fn write_new(path: &Path, content: &[u8], mode: u32) -> Result<(), SandboxError> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(mode);

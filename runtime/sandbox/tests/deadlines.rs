@@ -1,4 +1,4 @@
-//! A sandbox ends at its deadline. The scene is that of `trunkline-process`.
+//! A sandbox ends at its deadline. Uses the fixture of `trunkline-process`.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -13,7 +13,7 @@ mod deadlines {
 
     use self::scene::{LATE, Scene};
 
-    /// The init program of these tests.
+    /// Path of the init program of these tests.
     pub(crate) const INIT: &str = env!("CARGO_BIN_EXE_sandboxed-init");
 
     pub(crate) fn held(spec: ChildSpec, _: &str, reads: &[&str], writes: &str) -> ChildSpec {

@@ -1,4 +1,4 @@
-//! The proxy and the bridge with real sockets, real TLS and real programs.
+//! The proxy and the bridge with real sockets, TLS and programs.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -1,5 +1,5 @@
-//! Real sandboxes: what is seen, what is reached, what is left behind. Where a backend is missing
-//! its tests say so and pass.
+//! Real sandboxes: visible files, reachable network, and processes that are left behind. Without
+//! the backend, a test reports that it is skipped and passes.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,

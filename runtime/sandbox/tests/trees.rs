@@ -1,4 +1,5 @@
-//! A sandbox × way of dying × kind of tree: nothing is left. The cells are those of `trunkline-process`.
+//! Every way in which a sandbox can end, for every kind of process tree: no process is left. The
+//! cases come from `trunkline-process`.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -19,7 +20,7 @@ mod trees {
     mod host;
     mod python;
 
-    /// The init program of these tests.
+    /// Path of the init program of these tests.
     pub(crate) const INIT: &str = env!("CARGO_BIN_EXE_sandboxed-init");
 
     pub(crate) fn sandboxed(spec: ChildSpec, read_only: [&String; 2]) -> ChildSpec {

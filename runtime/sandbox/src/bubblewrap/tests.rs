@@ -41,7 +41,7 @@ fn system() -> System {
     }
 }
 
-/// One line for each option and its values.
+/// Writes each option with its values on one line.
 fn lines(line: &CommandLine) -> String {
     let mut text = String::new();
     let mut program = false;

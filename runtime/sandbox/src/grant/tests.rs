@@ -9,7 +9,7 @@ use trunkline_process::Limits;
 
 use super::*;
 
-/// A machine of its own: `private/one/tmp`, `work`, `data/deep`, `init`.
+/// Folders of a test: `private/one/tmp`, `work`, `data/deep`, `init`.
 struct Ground {
     dir: TempDir,
     sandbox: Sandbox,
@@ -82,7 +82,7 @@ impl Ground {
         self.with(|inside| grants(&self.sandbox, inside))
     }
 
-    /// What is granted below the ground, in order: `w work`.
+    /// Returns the grants below the test's folder, in order, such as `w work`.
     #[track_caller]
     fn granted(&self) -> Vec<String> {
         let root = self.at("");
@@ -148,7 +148,7 @@ fn nested_grants_go_from_outer_to_inner_and_the_inner_one_counts() {
 fn a_working_directory_is_read_only_where_it_is_listed_or_lies_in_what_is() {
     for listed in ["work", ""] {
         let mut ground = Ground::new();
-        // The ground itself would show private folders.
+        // The test's folder itself contains private folders.
         if listed.is_empty() {
             ground.work_dir = ground.at("data/deep");
             ground.sandbox.read_only = vec![ground.at("data")];
@@ -228,7 +228,7 @@ fn a_link_in_something_writable_may_not_lead_out_of_it() {
         "it leads to what is granted anyway"
     );
 
-    // Nor by a detour: the first link is the operator's own.
+    // An indirect link is rejected too: only the first link belongs to the operator.
     symlink(ground.at("work/turned"), ground.at("detour")).unwrap();
     ground.sandbox.read_only = vec![ground.at("detour")];
     assert!(ground.refused().contains("can turn"));
@@ -407,9 +407,7 @@ fn what_is_covered_is_covered_where_all_around_can_be_written_too() {
         ground.sandbox.read_only = vec![ground.at(within)];
         let said = ground.refused();
         assert!(
-            said.ends_with(&format!(
-                "it lies in {of:?}, which the host keeps to itself"
-            )),
+            said.ends_with(&format!("it is in {of:?}, which the host keeps to itself")),
             "{said}"
         );
     }
@@ -448,7 +446,7 @@ fn folders_between_something_writable_and_something_read_only_are_mounted_too() 
         "r work/a/b/c/d",
     ];
     assert_eq!(below_work(&ground), all);
-    // What is writable within does not end the way up; one that is read-only does.
+    // A writable folder within is mounted too. A read-only one above ends the chain.
     symlink("work/a/b", ground.at("alias")).unwrap();
     ground.sandbox.writable = vec![ground.at("alias")];
     assert_eq!(below_work(&ground), all);
@@ -562,7 +560,7 @@ fn what_the_host_reads_is_read_only_inside_with_the_folders_around_it() {
         !ground.at("state/config.json").exists(),
         "nothing is made where the child cannot make it"
     );
-    // Even where the operator granted the file itself.
+    // Even if the operator granted the file itself.
     ground.sandbox.writable = vec![ground.at("work/sub/config.json")];
     assert!(
         ground

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 
 use super::host::HostProblem;
 
-/// All addresses that share their first bits; never an IPv4-mapped range.
+/// A range of addresses that share their first bits. Never an IPv4-mapped range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Range(IpNet);
 
@@ -41,30 +41,31 @@ impl Range {
         }
     }
 
-    /// Returns true if it contains `address`, which is canonical.
+    /// Returns true if the range contains `address`, which must be canonical.
     pub(crate) fn holds(self, address: IpAddr) -> bool {
         self.0.contains(&address)
     }
 
-    /// Returns true if it is a part of `other`.
+    /// Returns true if the range is part of `other`.
     pub(crate) fn is_within(self, other: Self) -> bool {
         other.0.contains(&self.0)
     }
 
-    /// Returns true if an entry with this range opens `address`. A special-purpose address is opened
-    /// only by a range within its block: `0.0.0.0/0` is the public internet and not the loopback.
+    /// Returns true if an entry with this range opens `address`. A special-purpose address needs a
+    /// range within its block: `0.0.0.0/0` is the public internet and not the loopback.
     pub(crate) fn grants(self, address: IpAddr) -> bool {
         self.holds(address) && Block::of(address).is_none_or(|block| self.is_within(block.range))
     }
 
-    /// Returns the range that grants what both grant.
+    /// Returns the range of the addresses that both ranges grant.
     pub(crate) fn intersect(self, other: Self) -> Option<Self> {
         let (small, large) = if self.is_within(other) {
             (self, other)
         } else {
             (other, self)
         };
-        // A large range that reaches beyond a block grants nothing in it; a small one inside may.
+        // A range larger than a special-purpose block grants nothing in it. A smaller one inside
+        // may.
         let in_the_same_blocks = SPECIAL
             .iter()
             .all(|block| !small.is_within(block.range) || large.is_within(block.range));
@@ -95,13 +96,14 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Returns the narrowest block of `address`, which is canonical; `None` for a public address.
+    /// Returns the narrowest block of `address`, which must be canonical, or `None` for a public
+    /// address.
     pub(crate) fn of(address: IpAddr) -> Option<&'static Self> {
         SPECIAL.iter().find(|block| block.range.holds(address))
     }
 }
 
-/// Every block that is not public; of two that overlap, one is within the other and comes first.
+/// All blocks that are not public. Of two that overlap, one is within the other and comes first.
 const SPECIAL_BLOCKS: [(&str, &str); 30] = [
     ("0.0.0.0/8", "an unspecified address"),
     ("10.0.0.0/8", "a private address"),
@@ -120,7 +122,7 @@ const SPECIAL_BLOCKS: [(&str, &str); 30] = [
     ("240.0.0.0/4", "a reserved or broadcast address"),
     ("::/128", "an unspecified address"),
     ("::1/128", "a loopback address"),
-    // These carry an IPv4 address, which a translator on the way would reach.
+    // These contain an IPv4 address, which a translator on the way would reach.
     ("64:ff9b::/96", "a translated address"),
     ("64:ff9b:1::/48", "a translated address"),
     ("2002::/16", "a tunnelled address"),
@@ -257,7 +259,7 @@ mod tests {
         fn an_intersection_grants_what_both_grant(
             first: u32, second: u32, left in 0_u8..=32, right in 0_u8..=32, low: u32, six: bool,
         ) {
-            // The low bits decide in IPv6, so that the blocks there are met as well.
+            // The random bits are the first bits in IPv6 too, so that its blocks are hit as well.
             let make = |bits: u32, length: u8| {
                 let first = if six {
                     Ipv6Addr::from_bits(u128::from(bits) << 96).into()

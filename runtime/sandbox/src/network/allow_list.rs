@@ -1,4 +1,4 @@
-//! What a sandboxed program may reach.
+//! List of the names and addresses that a sandboxed program may reach.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::net::IpAddr;
 use super::address::Range;
 use super::host::{Host, HostProblem, Target, parse_port};
 
-/// The ports of an entry that names none: plain HTTP and HTTPS.
+/// Ports of an entry without a port: plain HTTP and HTTPS.
 const WEB_PORTS: [u16; 2] = [80, 443];
 
-/// The name of the machine itself, which is never looked up (RFC 6761).
+/// Name of the machine itself, which is never looked up (RFC 6761).
 pub(crate) const LOCALHOST: &str = "localhost";
 
 /// The names and addresses that a program may reach, and nothing else.
@@ -18,24 +18,24 @@ pub(crate) const LOCALHOST: &str = "localhost";
 /// | entry | allows |
 /// |---|---|
 /// | `example.com` | that name, on ports 80 and 443 |
-/// | `example.com:8443` | that name, on that port alone |
-/// | `*.example.com` | every name below it, at any depth, and not `example.com` itself |
+/// | `example.com:8443` | that name, on that port only |
+/// | `*.example.com` | every name below it, at any depth, but not `example.com` itself |
 /// | `192.0.2.7`, `[2001:db8::7]:8080` | that address, without the checks that need a name |
 /// | `10.0.0.0/8`, `10.0.0.0/8:5432`, `[fd00::/8]:80` | every address of that range |
-/// | `localhost:3000` | the name `localhost`, which means the host's own loopback |
+/// | `localhost:3000` | the name `localhost`, on the host's own loopback |
 ///
-/// A name may lead to public addresses only. It leads to a private, loopback or other
-/// special-purpose address where that address, with that port, is on the list as well; `localhost`
-/// needs no more than itself. A range opens special-purpose addresses only if it lies wholly within
-/// one kind of them: `0.0.0.0/0` opens no private network.
+/// A name may resolve to public addresses only. A private, loopback or other special-purpose
+/// address is allowed if that address, with that port, is on the list as well; `localhost` does not
+/// need this. A range includes special-purpose addresses only if it is wholly within one block of
+/// them: `0.0.0.0/0` allows no private network.
 ///
-/// Two lists are equal if they have the same entries, in whatever order.
+/// Two lists are equal if they have the same entries. The order does not matter.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AllowList {
     entries: BTreeSet<Entry>,
 }
 
-/// An entry of an [`AllowList`] that cannot be read; the text reads after "failed to".
+/// Invalid entry of an [`AllowList`]. The text reads after "failed to".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read the network entry {entry:?}: {problem}")]
 pub struct AllowListError {
@@ -64,7 +64,7 @@ struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Pattern {
     Name(String),
-    /// Every name that ends with a dot and this.
+    /// Every name that ends with a dot and this suffix.
     Below(String),
     Range(Range),
 }
@@ -76,11 +76,11 @@ enum Ports {
 }
 
 impl AllowList {
-    /// Reads a list of entries, as they stand in a configuration.
+    /// Parses the entries of a configuration.
     ///
     /// # Errors
     ///
-    /// The first entry that cannot be read, and what is wrong with it.
+    /// Returns the first invalid entry and its problem.
     pub fn parse<I>(entries: I) -> Result<Self, AllowListError>
     where
         I: IntoIterator,
@@ -98,9 +98,10 @@ impl AllowList {
         })
     }
 
-    /// Whether `host`, a name or an address, may be asked for on `port`; `false` for what is not a host.
+    /// Returns true if `host`, a name or an address, is allowed on `port`. Returns false for an
+    /// invalid host.
     ///
-    /// What a name leads to is judged when it is looked up.
+    /// The addresses of a name are checked after the lookup, not here.
     pub fn contains(&self, host: &str, port: u16) -> bool {
         let bare = host
             .strip_prefix('[')
@@ -113,7 +114,8 @@ impl AllowList {
         host.is_ok_and(|host| self.allows(&Target { host, port }))
     }
 
-    /// The list that allows what both lists allow: an organisation's policy laid over an agent's own list.
+    /// Returns the list of the targets that both lists allow, such as an agent's list and an
+    /// organisation's policy.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
         let pairs = self
@@ -125,12 +127,12 @@ impl AllowList {
         }
     }
 
-    /// Whether nothing may be reached.
+    /// Returns true if the list allows nothing.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Every entry in its plain spelling, to be shown.
+    /// Returns every entry in its canonical form, for display.
     pub fn entries(&self) -> impl Iterator<Item = String> + '_ {
         self.entries.iter().map(Entry::to_string)
     }
@@ -141,8 +143,8 @@ impl AllowList {
             .any(|entry| entry.ports.hold(target.port) && entry.pattern.matches(&target.host))
     }
 
-    /// Returns true if an entry names this address of the machine, by itself or as `localhost`, and
-    /// not only a range. `with_port` requires an entry that also names the port.
+    /// Returns true if an entry names this address of the machine, as an address or as `localhost`.
+    /// A range does not count. `with_port` requires an entry that also names the port.
     pub(crate) fn names(&self, address: IpAddr, port: u16, with_port: bool) -> bool {
         let range = Range::of(address);
         self.entries.iter().any(|entry| {
@@ -159,7 +161,7 @@ impl AllowList {
         })
     }
 
-    /// Whether the operator opened this very address, special-purpose or not.
+    /// Returns true if an entry allows this address itself, special-purpose or not.
     pub(crate) fn grants(&self, address: IpAddr, port: u16) -> bool {
         self.allows(&Target {
             host: Host::Address(address.to_canonical()),
@@ -187,7 +189,7 @@ impl Entry {
             return Err(EntryProblem::Wildcard);
         }
         if let Some(rest) = text.strip_prefix('[') {
-            // `[fd00::/8]:80`, and `[fd00::]/8` as some write it.
+            // Two forms are common: `[fd00::/8]:80` and `[fd00::]/8`.
             let (inner, rest) = rest.split_once(']').ok_or(HostProblem::Brackets)?;
             let (length, rest) = match rest.strip_prefix('/') {
                 Some(rest) => (
@@ -321,8 +323,8 @@ impl fmt::Display for Entry {
     }
 }
 
-/// Returns the entry that allows `target`, with its port if `with_port` or if it is no port of the
-/// web.
+/// Returns the entry that allows `target`. The port is included if `with_port` is set or it is not
+/// one of [`WEB_PORTS`].
 pub(crate) fn entry_for(target: &Target, with_port: bool) -> String {
     let pattern = match &target.host {
         Host::Name(name) => Pattern::Name(name.clone()),

@@ -1,15 +1,17 @@
-//! A chunked body (RFC 9112, section 7.1), found its end and written anew.
+//! Reads and rewrites a chunked body (RFC 9112, section 7.1).
 
-/// The longest line of a chunk's size, and the most of all trailers.
+/// Limit of a line, in bytes: the size of a chunk, or a trailer.
 const MAX_LINE: usize = 1024;
+
+/// Limit of all trailers, in bytes.
 const MAX_TRAILERS: usize = 8 * 1024;
 
-/// The body is not chunked as it should be.
+/// Error: the chunks of a body are malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// Reads a chunked body that comes in any portions, and writes it in chunks of its own: extensions
-/// and trailers, which two readers might understand differently, do not pass.
+/// Reads a chunked body in portions of any size, and writes it in chunks of its own. Extensions and
+/// trailers are dropped, because two readers might interpret them differently.
 ///
 /// ```text
 ///  Size ── CR LF ──► Data ──► DataEnd ── CR LF ──► Size …
@@ -18,7 +20,7 @@ pub(crate) struct Malformed;
 #[derive(Debug, Default)]
 pub(crate) struct ChunkedReader {
     state: State,
-    /// The line at hand, without its CR LF.
+    /// Current line so far, up to and including its CR LF.
     line: Vec<u8>,
     trailers: usize,
 }
@@ -34,8 +36,8 @@ enum State {
 }
 
 impl ChunkedReader {
-    /// Parses the next bytes, and appends the rewritten chunks to `out`. Returns the bytes after the
-    /// body when it is complete.
+    /// Parses the next bytes, and appends the rewritten chunks to `out`. When the body is complete,
+    /// returns the bytes after it.
     pub(crate) fn push<'a>(
         &mut self,
         mut bytes: &'a [u8],
@@ -60,7 +62,7 @@ impl ChunkedReader {
         Ok((self.state == State::Done).then_some(bytes))
     }
 
-    /// Takes bytes up to the end of the line at hand.
+    /// Reads bytes up to the end of the current line. Returns the remaining bytes.
     fn push_line<'a>(&mut self, bytes: &'a [u8], out: &mut Vec<u8>) -> Result<&'a [u8], Malformed> {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let (part, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
@@ -103,7 +105,7 @@ impl ChunkedReader {
     }
 }
 
-/// Reads hexadecimal digits, and after them nothing or `;` and an extension.
+/// Parses hexadecimal digits with an optional extension after `;`.
 fn chunk_size(line: &[u8]) -> Result<u64, Malformed> {
     let digits = line
         .split(|byte| *byte == b';')
@@ -193,7 +195,7 @@ mod tests {
             }
             let (out, done) = read(&pieces).unwrap();
             prop_assert!(done);
-            // Read again, it is the same body: data is what lies between the chunk lines.
+            // The rewritten body contains the same data.
             prop_assert_eq!(data(&out), parts.concat());
         }
 

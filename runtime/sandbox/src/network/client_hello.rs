@@ -1,9 +1,9 @@
-//! The first message of a TLS client: which server it names.
+//! Parser of the first message of a TLS client, with the name of the server.
 
 use super::record::{APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, RecordReader};
 
-/// The longest ClientHello that is read. Those of today have 200 bytes to 2 KiB; a session ticket
-/// and a few key shares for algorithms of tomorrow fit.
+/// Limit of a ClientHello, in bytes. Today's have 200 bytes to 2 KiB. A session ticket and a few
+/// key shares of future algorithms fit.
 const MAX_HELLO: usize = 32 * 1024;
 
 const CLIENT_HELLO: u8 = 1;
@@ -11,28 +11,28 @@ const SERVER_NAME: u16 = 0;
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 const HOST_NAME: u8 = 0;
 
-/// What a ClientHello says of its server.
+/// Information about the server in a ClientHello.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClientHello {
-    /// The name as it was sent.
+    /// Server name as the client sent it.
     pub(crate) server_name: Option<String>,
-    /// There is an Encrypted Client Hello, so that the real name may be another one. Those that are
-    /// sent as mere grease cannot be distinguished from real ones.
+    /// True if the message contains an Encrypted Client Hello, so that the real name may differ. A
+    /// GREASE extension cannot be distinguished from a real one.
     pub(crate) encrypted: bool,
 }
 
-/// Why bytes are not a ClientHello.
+/// Error if bytes are not a ClientHello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HelloProblem {
-    /// They do not begin as TLS does.
+    /// The bytes do not begin like TLS.
     NotTls,
-    /// They begin as TLS does and break its rules, or a bound.
+    /// The bytes begin like TLS, but break its rules or exceed a limit.
     Malformed,
 }
 
-/// Puts a ClientHello together from bytes that come in any portions, over any number of records.
+/// Assembles a ClientHello from bytes in portions of any size, over any number of records.
 ///
-/// It keeps the message, not the records around it, and does each byte's work once.
+/// It stores the message without the headers of records, and processes each byte once.
 #[derive(Debug, Default)]
 pub(crate) struct HelloReader {
     place: Place,
@@ -40,17 +40,18 @@ pub(crate) struct HelloReader {
     message: Vec<u8>,
 }
 
-/// Which ClientHello of a connection is read.
+/// Position of a ClientHello in its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Place {
     #[default]
     First,
-    /// What the client sent before it knew of the retry comes first: early data, a change of ciphers.
+    /// Follows a HelloRetryRequest. Early data and a change of cipher spec, which the client sent
+    /// before it received the request, come first.
     AfterRetry,
 }
 
 impl HelloReader {
-    /// For the ClientHello that answers a HelloRetryRequest.
+    /// Creates a reader of the ClientHello that answers a HelloRetryRequest.
     pub(crate) fn after_retry() -> Self {
         Self {
             place: Place::AfterRetry,
@@ -58,9 +59,10 @@ impl HelloReader {
         }
     }
 
-    /// Takes the next bytes; gives the message when it is whole, and how many of these bytes belong to it.
+    /// Reads the next bytes. Returns the complete message, and the number of these bytes that
+    /// belong to it.
     ///
-    /// Not to be called again after it gave a message or a problem.
+    /// Must not be called again after it returned a message or an error.
     pub(crate) fn push(
         &mut self,
         bytes: &[u8],
@@ -87,7 +89,8 @@ impl HelloReader {
         Ok(None)
     }
 
-    /// What a record of another kind, or one that is none, means at this point.
+    /// Returns the error for a record of another kind, or for bytes that are no record, at this
+    /// point.
     fn problem(&self, kind: u8) -> HelloProblem {
         let begun =
             kind == HANDSHAKE || !self.message.is_empty() || self.place == Place::AfterRetry;
@@ -116,7 +119,7 @@ impl HelloReader {
         if body.len() < length {
             return Ok(None);
         }
-        // A second message in the same record could be a second opinion on the name.
+        // A second message in the same record could contain another name.
         if self.record.is_within() {
             return Err(HelloProblem::Malformed);
         }
@@ -126,9 +129,9 @@ impl HelloReader {
     }
 }
 
-/// Reads `legacy_version, random, session id, cipher suites, compression methods, extensions` (RFC
-/// 8446, 4.1.2). What could be understood in two ways is not understood: a repeated extension, a
-/// second name, trailing bytes.
+/// Parses `legacy_version, random, session id, cipher suites, compression methods, extensions` (RFC
+/// 8446, section 4.1.2). Returns `None` if the message is ambiguous: a repeated extension, a second
+/// name, trailing bytes.
 fn parse_body(body: &mut Bytes<'_>) -> Option<ClientHello> {
     body.take(2 + 32)?;
     body.vector8()?;
@@ -158,7 +161,7 @@ fn parse_body(body: &mut Bytes<'_>) -> Option<ClientHello> {
     Some(hello)
 }
 
-/// Reads a list of exactly one host name (RFC 6066, section 3).
+/// Parses a list of exactly one host name (RFC 6066, section 3).
 fn parse_server_name(content: &mut Bytes<'_>) -> Option<String> {
     let mut list = content.vector16()?;
     let [kind] = *list.take(1)? else { return None };
@@ -168,7 +171,7 @@ fn parse_server_name(content: &mut Bytes<'_>) -> Option<String> {
     (alone && kind == HOST_NAME && !name.is_empty()).then_some(name)
 }
 
-/// Bytes that are taken from the front.
+/// Remaining bytes of a message.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {

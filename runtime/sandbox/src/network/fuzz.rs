@@ -1,11 +1,11 @@
-//! A door for the fuzz targets; no part of the API.
+//! Entry points of the fuzz targets. Not part of the API.
 
 use super::chunked::ChunkedReader;
 use super::client_hello::HelloReader;
 use super::head::{HeadBuffer, Request, Response, Whole};
 
-/// The whole head at the beginning of what comes in portions, and how much of it all that is; `Err`
-/// where it is refused.
+/// Returns the complete head at the beginning of `portions`, and its length. Returns `Err` if the
+/// head is rejected.
 #[allow(
     clippy::result_unit_err,
     reason = "that it is refused is all that is asked"
@@ -21,7 +21,7 @@ pub fn whole_head(portions: &[&[u8]]) -> Result<Option<(Vec<u8>, usize)>, ()> {
     Ok(None)
 }
 
-/// What a server gets of a plain request, if it is passed on.
+/// Returns the head that the server receives, if `head` is a plain request that is forwarded.
 pub fn request(head: &[u8]) -> Option<Vec<u8>> {
     match Request::parse(head, None).ok()? {
         Request::Plain(plain) => Some(plain.rewritten),
@@ -29,12 +29,13 @@ pub fn request(head: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// What a client gets of a response's head, if it is passed on.
+/// Returns the head that the client receives, if the response is forwarded.
 pub fn response(head: &[u8], to_head: bool) -> Option<Vec<u8>> {
     Some(Response::parse(head, to_head, false).ok()?.rewritten)
 }
 
-/// Whether a chunked body is complete, and how it is written anew; nothing where it is refused.
+/// Returns true if a chunked body is complete, and the rewritten body. Returns `None` if it is
+/// rejected.
 pub fn chunked(portions: &[&[u8]]) -> Option<(bool, Vec<u8>)> {
     let (mut reader, mut out, mut done) = (ChunkedReader::default(), Vec::new(), false);
     for portion in portions {
@@ -43,8 +44,8 @@ pub fn chunked(portions: &[&[u8]]) -> Option<(bool, Vec<u8>)> {
     Some((done, out))
 }
 
-/// The name in a ClientHello, whether there may be another that is encrypted, and where the message
-/// ends; nothing where there is none, or it is refused.
+/// Returns the name in a ClientHello, true if there may be another one that is encrypted, and the
+/// end of the message. Returns `None` if there is no ClientHello or it is rejected.
 pub fn client_hello(portions: &[&[u8]]) -> Option<(Option<String>, bool, usize)> {
     let (mut reader, mut before) = (HelloReader::default(), 0);
     for portion in portions {

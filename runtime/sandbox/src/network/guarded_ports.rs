@@ -5,9 +5,9 @@ use std::sync::{PoisonError, RwLock};
 
 static GUARDED: RwLock<BTreeSet<u16>> = RwLock::new(BTreeSet::new());
 
-/// Refuses connections of sandboxed programs to a port of this machine, from now on and in all
-/// sandboxes of this process, unless an entry of the [`AllowList`](super::AllowList) names the
-/// machine's address or `localhost`, and the port.
+/// Refuses connections of all sandboxed programs of this process to a port of this machine, unless
+/// an entry of the [`AllowList`](super::AllowList) names the port together with `localhost` or the
+/// machine's address.
 pub fn guard_port(port: u16) {
     let mut guarded = GUARDED.write().unwrap_or_else(PoisonError::into_inner);
     guarded.insert(port);

@@ -1,14 +1,15 @@
-//! The head of an HTTP/1 message, read strictly: what two readers could understand differently is refused.
+//! Strict parser of the head of an HTTP/1 message. It rejects a head that two readers could
+//! interpret differently.
 
 use super::host::{HostProblem, Target};
 
-/// The longest head, request line or status line included.
+/// Limit of a head with its request line or status line, in bytes.
 pub(crate) const MAX_HEAD: usize = 32 * 1024;
 
-/// The longest method; those registered have at most 17 bytes.
+/// Limit of a method, in bytes. The registered methods have at most 17.
 const MAX_METHOD: usize = 32;
 
-/// Headers that concern one hop alone (RFC 9110, section 7.6.1), beside those that `Connection` names.
+/// Headers for one hop only (RFC 9110, section 7.6.1), besides the headers that `Connection` names.
 const HOP_BY_HOP: [&str; 8] = [
     "connection",
     "keep-alive",
@@ -20,14 +21,14 @@ const HOP_BY_HOP: [&str; 8] = [
     "http2-settings",
 ];
 
-/// A whole head with its empty line, and what came after it.
+/// A complete head with its empty line, and the bytes after it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Whole {
     pub(crate) head: Vec<u8>,
     pub(crate) rest: Vec<u8>,
 }
 
-/// Headers that are not copied: the proxy says them itself.
+/// Headers that are not copied, because the proxy writes them itself.
 const WRITTEN_ANEW: [&str; 3] = ["host", "content-length", "transfer-encoding"];
 
 /// Collects the bytes of a head until its empty line.
@@ -38,9 +39,9 @@ pub(crate) struct HeadBuffer {
 }
 
 impl HeadBuffer {
-    /// Takes the next bytes; gives the head when it is whole.
+    /// Adds the next bytes. Returns the head when it is complete.
     ///
-    /// Not to be called again after that.
+    /// Must not be called again after that.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Option<Whole>, HeadProblem> {
         self.bytes.extend_from_slice(bytes);
         let from = self.scanned.saturating_sub(3);
@@ -65,53 +66,54 @@ impl HeadBuffer {
     }
 }
 
-/// What a client asks of the proxy.
+/// A request of a client to the proxy.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// A tunnel.
+    /// A request for a tunnel.
     Connect(Target),
-    /// One plain HTTP request, to be passed on.
+    /// A plain HTTP request to forward.
     Plain(PlainRequest),
 }
 
-/// A request that can be passed on.
+/// A plain HTTP request that can be forwarded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PlainRequest {
     pub(crate) target: Target,
-    /// How its body ends.
+    /// End of the body.
     pub(crate) body: Framing,
-    /// The request had the method HEAD: its response has no body.
+    /// True if the method is HEAD, so that the response has no body.
     pub(crate) is_head: bool,
     /// True if the client may send another request on the connection afterwards.
     pub(crate) keeps_open: bool,
-    /// The head for the server: origin-form, one `Host`, no hop-by-hop headers, `Connection: close`.
+    /// Head for the server: origin-form, one `Host`, no hop-by-hop headers, `Connection: close`.
     pub(crate) rewritten: Vec<u8>,
 }
 
-/// The head of a response, to be passed on.
+/// The head of a response to forward.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Response {
-    /// Another response follows (1xx).
+    /// True if another response follows (1xx).
     pub(crate) is_interim: bool,
     pub(crate) body: Framing,
     /// True if the connection stays open for the client's next request.
     pub(crate) keeps_open: bool,
-    /// The head for the client: no hop-by-hop headers, and `Connection: close` if it closes.
+    /// Head for the client: no hop-by-hop headers, and `Connection: close` if the connection
+    /// closes.
     pub(crate) rewritten: Vec<u8>,
 }
 
-/// How a body ends.
+/// End of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// After so many bytes; 0 without a body.
+    /// After this number of bytes, which is 0 without a body.
     Length(u64),
-    /// With its last chunk.
+    /// After its last chunk.
     Chunked,
-    /// With the connection; responses only.
+    /// At the end of the connection. For responses only.
     UntilClose,
 }
 
-/// Why a head is refused.
+/// Error if a head is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HeadProblem {
     #[error("the head is longer than 32 KiB")]
@@ -138,7 +140,7 @@ pub(crate) enum HeadProblem {
     Upgrade,
     #[error("the request's target: {0}")]
     Target(#[from] HostProblem),
-    /// The proxy passes WebSockets through tunnels only, where no one has to switch protocols.
+    /// The proxy allows WebSockets in tunnels only, because a tunnel needs no switch of protocols.
     #[error("the server switched protocols")]
     Switched,
 }
@@ -153,7 +155,7 @@ impl Header<'_> {
         self.name.eq_ignore_ascii_case(name)
     }
 
-    /// The value as text; `None` if it is not ASCII.
+    /// Returns the value as text, or `None` if it is not ASCII.
     fn text(&self) -> Option<&str> {
         std::str::from_utf8(self.value)
             .ok()
@@ -185,7 +187,7 @@ impl Version {
 }
 
 impl Request {
-    /// Parses a whole head, with its empty line. In a tunnel, only a plain request in origin-form
+    /// Parses a complete head with its empty line. In a tunnel, only a plain request in origin-form
     /// for the tunnel's target is accepted.
     pub(crate) fn parse(head: &[u8], tunnel: Option<&Target>) -> Result<Self, HeadProblem> {
         let (line, headers) = split(head)?;
@@ -219,7 +221,8 @@ impl Request {
             None if version == Version::Http10 => {}
             Some(_) | None => return Err(HeadProblem::Host),
         }
-        // Clients of Java ask whether HTTP/2 is understood, and take silence for no.
+        // Java clients offer HTTP/2 (`h2c`), and continue with HTTP/1 if the server ignores the
+        // offer.
         let asks_for_more = |header: &Header<'_>| {
             header.is("upgrade") && !header.value.eq_ignore_ascii_case(b"h2c")
         };
@@ -247,7 +250,7 @@ impl Request {
     }
 }
 
-/// Where a head that was refused would have gone, for the report.
+/// Returns the target of a rejected head, for the report.
 pub(crate) fn target_of(head: &[u8]) -> Option<Target> {
     let line = Lines(Some(head))
         .next()
@@ -262,8 +265,8 @@ pub(crate) fn target_of(head: &[u8]) -> Option<Target> {
 }
 
 impl Response {
-    /// Parses a whole head. `to_head` is true for the response to a HEAD request, `may_keep_open`
-    /// if the connection can serve another request.
+    /// Parses a complete head. `to_head` is true for the response to a HEAD request,
+    /// `may_keep_open` if the connection can serve another request.
     pub(crate) fn parse(
         head: &[u8],
         to_head: bool,
@@ -304,9 +307,9 @@ impl Response {
 
 /// Splits a head into its first line and its headers.
 ///
-/// By hand: `httparse` takes LF alone for the end of a line and skips empty lines before the first,
-/// which a server may read otherwise, and its errors do not tell a folded header from a control
-/// character.
+/// Does not use `httparse`, for two reasons. It accepts a single LF as the end of a line and skips
+/// empty lines before the first, which a server may interpret differently. Its errors do not
+/// distinguish a folded header from a control character.
 fn split(head: &[u8]) -> Result<(&[u8], Vec<Header<'_>>), HeadProblem> {
     let head = head.strip_suffix(b"\r\n\r\n").ok_or(HeadProblem::NotHttp)?;
     let mut lines = Lines(Some(head));
@@ -337,7 +340,7 @@ fn split(head: &[u8]) -> Result<(&[u8], Vec<Header<'_>>), HeadProblem> {
     Ok((first, headers))
 }
 
-/// The parts between CR LF.
+/// Iterator of the lines between CR LF.
 struct Lines<'a>(Option<&'a [u8]>);
 
 impl<'a> Iterator for Lines<'a> {
@@ -356,7 +359,7 @@ fn has_control(line: &[u8]) -> bool {
         .any(|byte| byte.is_ascii_control() && *byte != b'\t')
 }
 
-/// RFC 9110, section 5.6.2.
+/// Returns true for a token (RFC 9110, section 5.6.2).
 fn is_token(text: &str) -> bool {
     !text.is_empty()
         && text
@@ -375,7 +378,7 @@ fn origin_form<'a>(method: &str, path: &'a str) -> Result<&'a str, HeadProblem> 
     Ok(path)
 }
 
-/// Reads `http://host[:port]/path?query` into target and origin-form.
+/// Splits `http://host[:port]/path?query` into its target and the origin-form.
 fn split_url(method: &str, url: &str) -> Result<(Target, String), HeadProblem> {
     const SCHEME: &str = "http://";
     let scheme = url
@@ -400,7 +403,7 @@ fn split_url(method: &str, url: &str) -> Result<(Target, String), HeadProblem> {
 
 struct Repeated;
 
-/// The one header of that name.
+/// Returns the header of that name, which must not be repeated.
 fn single<'a, 'b>(
     headers: &'a [Header<'b>],
     name: &str,
@@ -412,7 +415,8 @@ fn single<'a, 'b>(
     }
 }
 
-/// How the body ends, by the headers alone. Either of the two headers, once, in its plain form.
+/// Returns the end of the body according to the headers: one of the two headers, once, in its plain
+/// form.
 fn framing(headers: &[Header<'_>], version: Version) -> Result<Option<Framing>, HeadProblem> {
     let wrong = |Repeated| HeadProblem::Framing;
     let length = single(headers, "content-length").map_err(wrong)?;
@@ -437,7 +441,7 @@ fn framing(headers: &[Header<'_>], version: Version) -> Result<Option<Framing>, 
     }
 }
 
-/// Returns the members of the `Connection` headers, or of another list of that name.
+/// Returns the members of the `Connection` headers, or of another list header.
 fn members<'a>(headers: &'a [Header<'_>], name: &'static str) -> impl Iterator<Item = &'a str> {
     headers
         .iter()
@@ -452,7 +456,7 @@ fn asks_to_close(headers: &[Header<'_>]) -> bool {
         .any(|member| member.eq_ignore_ascii_case("close"))
 }
 
-/// Writes the end-to-end headers, the framing as it was understood, and the end of the head.
+/// Writes the end-to-end headers, the framing as it was parsed, and the end of the head.
 fn write_headers(head: &mut Vec<u8>, headers: &[Header<'_>], framing: Framing, keeps_open: bool) {
     let named = members(headers, "connection");
     let dropped: Vec<&str> = HOP_BY_HOP

@@ -1,29 +1,30 @@
-//! The host and the port that somebody wants to reach, in one spelling.
+//! Host and port of a connection in canonical form.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The longest name there is (RFC 1035, without the final dot).
+/// Limit of a name in bytes, without the final dot (RFC 1035).
 const MAX_NAME: usize = 253;
 
-/// The longest label of a name.
+/// Limit of a label of a name, in bytes.
 const MAX_LABEL: usize = 63;
 
-/// A host as it is compared: a name in lower case without a final dot, or an address that is not IPv4-mapped.
+/// A host in canonical form: a name in lower case without a final dot, or an address that is not
+/// IPv4-mapped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Host {
     Name(String),
     Address(IpAddr),
 }
 
-/// Where a connection is to go.
+/// The target of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) host: Host,
     pub(crate) port: u16,
 }
 
-/// What is wrong with a host, a port or a range of addresses.
+/// Problem of a host, a port or a range of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HostProblem {
     #[error("the host is empty")]
@@ -57,13 +58,12 @@ pub(crate) enum HostProblem {
 }
 
 impl Host {
-    /// Reads a name or an address without brackets.
+    /// Parses a name or an address without brackets.
     ///
-    /// Names are letters, digits, hyphens and underscores, compared in lower case; one final dot is
-    /// taken away. A name in another script is accepted in its `xn--` form only, which is compared
-    /// as it stands. What a browser's or a C library's parser would take for an IPv4 address
-    /// (`2130706433`, `0x7f.1`, `0177.0.0.1`, `127.1`) is an address in four plain decimal numbers,
-    /// or refused.
+    /// Names consist of letters, digits, hyphens and underscores. They are compared in lower case,
+    /// without one final dot. A name in another script must be in its `xn--` form, which is
+    /// compared unchanged. Text that a browser or a C library would parse as an IPv4 address
+    /// (`2130706433`, `0x7f.1`, `0177.0.0.1`, `127.1`) must be four plain decimal numbers.
     pub(crate) fn parse(text: &str) -> Result<Self, HostProblem> {
         if text.contains(':') {
             let address: Ipv6Addr = text.parse().map_err(|_| HostProblem::Address)?;
@@ -101,7 +101,8 @@ impl Host {
     }
 }
 
-/// The rule by which a URL's host is taken for an IPv4 address (WHATWG URL, "ends in a number").
+/// Returns true if a URL parser takes this host for an IPv4 address (WHATWG URL, "ends in a
+/// number").
 fn ends_in_a_number(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name);
     let hexadecimal = last
@@ -112,7 +113,7 @@ fn ends_in_a_number(name: &str) -> bool {
 }
 
 impl Target {
-    /// Reads `host:port`, `[v6]:port`, or those without a port where there is a `default`.
+    /// Parses `host:port` or `[v6]:port`. The port may be missing if there is a `default`.
     pub(crate) fn parse(authority: &str, default: Option<u16>) -> Result<Self, HostProblem> {
         if authority.contains('@') {
             return Err(HostProblem::UserInfo);
@@ -145,7 +146,7 @@ impl Target {
     }
 }
 
-/// Reads a port: decimal digits that begin with no zero.
+/// Parses a port: decimal digits without a leading zero.
 pub(crate) fn parse_port(text: &str) -> Result<u16, HostProblem> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     if plain {
@@ -156,7 +157,7 @@ pub(crate) fn parse_port(text: &str) -> Result<u16, HostProblem> {
 }
 
 impl fmt::Display for Host {
-    /// As in a URL: IPv6 addresses in brackets.
+    /// Writes IPv6 addresses in brackets, as in a URL.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => f.write_str(name),

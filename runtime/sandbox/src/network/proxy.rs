@@ -73,15 +73,15 @@ pub(crate) struct Shared {
 }
 
 impl Proxy {
-    /// Serves `allow` on a new socket at `socket_path`; `label`, the agent's id, is reported with
-    /// every denial.
+    /// Starts a proxy with the list `allow` on a new socket at `socket_path`. `label`, the agent's
+    /// id, is reported with every denial.
     ///
-    /// The path may be longer than a socket's address allows. If its folder is private, everyone
-    /// who reaches the socket may connect, a container's own user too.
+    /// The path may be longer than a socket's address allows. If its folder is private, every user
+    /// who can reach the socket may connect, including a container's own user.
     ///
     /// # Errors
     ///
-    /// The socket cannot be made, or this is not called on a tokio runtime that has I/O.
+    /// The socket cannot be created, or there is no current tokio runtime with I/O.
     pub fn start(
         socket_path: impl AsRef<Path>,
         allow: AllowList,
@@ -122,11 +122,11 @@ impl Proxy {
     }
 }
 
-/// Accepts until it is dropped, and with it every connection.
+/// Accepts connections until the future is dropped, which also drops the connections.
 async fn accept(listener: UnixListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
-        // Ended connections make room first.
+        // Ended connections are removed first, to make room.
         tokio::select! {
             biased;
             Some(_ended) = connections.join_next() => {}

@@ -1,10 +1,10 @@
-//! TLS records, from bytes that come in any portions (RFC 8446, section 5.1).
+//! Parser of TLS records from bytes in portions of any size (RFC 8446, section 5.1).
 
 pub(crate) const CHANGE_CIPHER_SPEC: u8 = 20;
 pub(crate) const HANDSHAKE: u8 = 22;
 pub(crate) const APPLICATION_DATA: u8 = 23;
 
-/// The longest content of a record: 16 KiB, and what encryption may add.
+/// Limit of the content of a record, in bytes: 16 KiB and the overhead of encryption.
 const MAX_RECORD: usize = 16 * 1024 + 256;
 
 /// Splits bytes into the contents of records.
@@ -12,7 +12,7 @@ const MAX_RECORD: usize = 16 * 1024 + 256;
 pub(crate) struct RecordReader {
     header: [u8; 5],
     header_length: usize,
-    /// What the record at hand still lacks.
+    /// Number of bytes that the current record still lacks.
     left: usize,
 }
 
@@ -24,11 +24,11 @@ pub(crate) struct Part<'a> {
 }
 
 impl RecordReader {
-    /// Takes from the front of `bytes`: the next part, or `None` when they are used up.
+    /// Removes the next part from the front of `bytes`. Returns `None` when they are used up.
     ///
     /// # Errors
     ///
-    /// What is in the place of a record's type, if this is not a record.
+    /// The bytes are not a record. The error is the byte at the position of the record's type.
     pub(crate) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<Part<'a>>, u8> {
         while self.left == 0 {
             let Some((first, rest)) = bytes.split_first() else {
@@ -42,7 +42,7 @@ impl RecordReader {
             let [kind, major, _, high, low] = self.header;
             let is_record = (CHANGE_CIPHER_SPEC..=APPLICATION_DATA).contains(&kind);
             if !is_record || self.header_length > 1 && major != 3 {
-                // A kind that is none: with another version, this one is not either.
+                // 0 is not a record type. With a wrong version, the type has no meaning.
                 return Err(if is_record { 0 } else { kind });
             }
             if self.header_length == self.header.len() {
@@ -63,7 +63,7 @@ impl RecordReader {
         Ok(Some(Part { kind, content }))
     }
 
-    /// Whether the record at hand has more to come.
+    /// Returns true if the current record is incomplete.
     pub(crate) fn is_within(&self) -> bool {
         self.left > 0
     }

@@ -1,4 +1,4 @@
-//! What the proxy says when it does not do what it was asked.
+//! Responses of the proxy to requests that it refuses or cannot serve.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,37 +8,38 @@ use super::allow_list::entry_for;
 use super::head::HeadProblem;
 use super::host::{Host, HostProblem, Target};
 
-/// The header of every refusal; its value is the reason's code.
+/// Header of every refusal. Its value is the code of the reason.
 const HEADER: &str = "X-Trunkline-Denied";
 
-/// A fatal alert, "access denied" (RFC 8446, section 6), as a client takes it in place of a ServerHello.
+/// A fatal alert "access denied" (RFC 8446, section 6), which a client accepts in place of a
+/// ServerHello.
 pub(crate) const TLS_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 
-/// Why a connection ended before it did what it was for.
+/// Error that ends a connection early.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// It was not allowed.
+    /// The request is not allowed.
     Denied(Denial),
-    /// It was allowed, and something else was in the way.
+    /// The request is allowed, but failed.
     Failed(Failure),
 }
 
-/// Something that is not allowed.
+/// A request that is not allowed.
 #[derive(Debug)]
 pub(crate) struct Denial {
     pub(crate) reason: Reason,
-    /// Where it was to go, if that could be understood.
+    /// Target of the request, if it could be parsed.
     pub(crate) target: Option<Target>,
 }
 
-/// Why something is not allowed.
+/// Reason why a request is not allowed.
 #[derive(Debug)]
 pub(crate) enum Reason {
-    /// The target is not on the list.
+    /// The target is not on the allow-list.
     NotListed,
-    /// The name leads to special-purpose addresses only, and none of them is on the list.
+    /// The name resolves to special-purpose addresses only, and none of them is on the allow-list.
     SpecialAddress(IpAddr, &'static Block),
-    /// The address is this machine's own.
+    /// The address belongs to this machine.
     OwnAddress(IpAddr),
     /// The daemon listens on that port of this machine.
     OwnPort(IpAddr),
@@ -48,17 +49,17 @@ pub(crate) enum Reason {
     NoServerName,
     /// TLS hides the server's name.
     EncryptedServerName,
-    /// What goes through the tunnel is not TLS.
+    /// The tunnel carries neither TLS nor plain HTTP.
     NotTls,
-    /// It begins as TLS does and breaks its rules.
+    /// The tunnel begins like TLS, but breaks its rules.
     MalformedTls,
-    /// The request's head.
+    /// The head of the request is rejected.
     Head(HeadProblem),
-    /// The request's chunked body.
+    /// The chunked body of the request is malformed.
     Body,
 }
 
-/// Something that went wrong.
+/// Failure of an allowed request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("the client went in the middle of something")]
@@ -82,7 +83,7 @@ pub(crate) enum Failure {
 }
 
 impl Reason {
-    /// The stable name that is logged and told.
+    /// Returns the stable name of the reason, for the log and the response header.
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::NotListed => "not-listed",
@@ -170,7 +171,7 @@ impl Reason {
 }
 
 impl Denial {
-    /// The answer to the client: what was blocked, why, and what to change.
+    /// Returns the response to the client: the blocked target, the reason and the remedy.
     pub(crate) fn response(&self) -> Vec<u8> {
         let what = self
             .target
@@ -186,7 +187,7 @@ impl Denial {
 }
 
 impl Failure {
-    /// The answer to the client, if it is still there.
+    /// Returns the response to the client, or `None` if the client has gone.
     pub(crate) fn response(&self) -> Option<Vec<u8>> {
         let status = match self {
             Self::ClientGone => return None,
@@ -202,7 +203,7 @@ impl Failure {
     }
 }
 
-/// The answer to a connection beyond the bound.
+/// Returns the response to a connection over the limit.
 pub(crate) fn crowded() -> Vec<u8> {
     answer(
         "503 Service Unavailable",

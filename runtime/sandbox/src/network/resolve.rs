@@ -1,4 +1,4 @@
-//! Looking names up.
+//! Lookup of names.
 
 use std::fmt;
 use std::future::Future;
@@ -9,22 +9,24 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-/// Lookups of one proxy at the same time. One that has timed out counts until the system lets its thread go.
+/// Maximum of simultaneous lookups of one proxy. A lookup that has timed out counts until its
+/// thread ends.
 const LOOKUPS: usize = 8;
 
-/// The addresses of a name, or why there are none.
+/// Future with the addresses of a name.
 pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
 
-/// Looks names up for a proxy: the system's way is the default.
+/// Resolver of names for a proxy. The system's resolver is the default.
 ///
-/// A name is asked for once for each connection, and only if it is on the list; what comes back is
-/// judged there.
+/// The proxy looks a name up once for each connection, only if it is on the list, and checks the
+/// addresses.
 pub trait Resolve: fmt::Debug + Send + Sync {
-    /// Looks up `name`: lower case, no final dot. The proxy waits no longer than its limit.
+    /// Looks up `name`, which is in lower case and has no final dot. The proxy does not wait longer
+    /// than its limit.
     fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;
 }
 
-/// Asks the system (`getaddrinfo`) on the runtime's blocking pool.
+/// Resolver that uses the system (`getaddrinfo`) on the runtime's blocking pool.
 #[derive(Debug)]
 pub(crate) struct SystemResolver {
     slots: Arc<Semaphore>,

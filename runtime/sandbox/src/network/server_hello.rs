@@ -1,25 +1,25 @@
-//! The first message of a TLS server: whether it asks for another ClientHello.
+//! Parser of the first message of a TLS server, which may request another ClientHello.
 
 use super::record::{HANDSHAKE, RecordReader};
 
 const SERVER_HELLO: u8 = 2;
 
-/// The random value that makes a ServerHello a HelloRetryRequest (RFC 8446, section 4.1.3).
+/// Random value of a ServerHello that is a HelloRetryRequest (RFC 8446, section 4.1.3).
 const RETRY: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// What a server's first bytes mean.
+/// Meaning of the first message of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The client must send its ClientHello once more, changed; and a changed one may name another server.
+    /// The client must send a changed ClientHello, which may name another server.
     Retry,
-    /// Anything else: no other name will be sent in the clear.
+    /// Any other message. The client sends no further name in the clear.
     Other,
 }
 
-/// Reads what a server says first, up to the random value of its ServerHello.
+/// Reads the first message of a server up to the random value of its ServerHello.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerReader {
     record: RecordReader,
@@ -27,8 +27,8 @@ pub(crate) struct AnswerReader {
 }
 
 impl AnswerReader {
-    /// Takes the next bytes; says what they mean as soon as that is certain. Not to be called again
-    /// after that.
+    /// Reads the next bytes. Returns their meaning as soon as it is certain. Must not be called
+    /// again after that.
     pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Option<Answer> {
         const RANDOM: std::ops::Range<usize> = 1 + 3 + 2..1 + 3 + 2 + 32;
         loop {

@@ -13,17 +13,17 @@ use super::allow_list::{AllowList, LOCALHOST};
 use super::host::{Host, Target};
 use super::refusal::Failure;
 
-/// The longest head of the upstream proxy's answer, in bytes.
+/// Limit of the head of the upstream proxy's response, in bytes.
 const MAX_ANSWER: usize = 8 * 1024;
 
-/// The port of a proxy whose URL names none.
+/// Port of a proxy whose URL has none.
 const DEFAULT_PORT: u16 = 80;
 
-/// An HTTP proxy that the environment names for outgoing connections, and the targets that are
-/// reached without it.
+/// HTTP proxy for outgoing connections from the environment, and the targets that are reached
+/// without it.
 ///
-/// A name is sent to it as it is: it looks the name up, so that the check for special addresses is
-/// its own.
+/// The proxy receives names unresolved. It looks them up itself, so the check for special-purpose
+/// addresses is up to it.
 #[derive(Debug, Clone)]
 pub struct UpstreamProxy {
     target: Target,
@@ -36,18 +36,19 @@ pub struct UpstreamProxy {
 #[derive(Debug, Clone)]
 enum DirectEntry {
     All,
-    /// A domain and all below it.
+    /// A domain and all names below it.
     Domain(String),
     Addresses(AllowList),
 }
 
 impl UpstreamProxy {
-    /// The proxy that `HTTPS_PROXY` or `ALL_PROXY` names, in either case, without the targets of
-    /// `NO_PROXY`; `None` if neither is set.
+    /// Returns the proxy that `HTTPS_PROXY` or `ALL_PROXY` names, in upper or lower case, with the
+    /// exceptions of `NO_PROXY`. Returns `None` if neither is set.
     ///
     /// # Errors
-    /// The URL is none of an HTTP proxy. The text names the variable and never the value, which may
-    /// hold a password.
+    ///
+    /// The URL does not name an HTTP proxy. The text names the variable and never the value, which
+    /// may contain a password.
     pub fn from_environment(
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, String> {
@@ -116,7 +117,7 @@ impl UpstreamProxy {
             });
         let request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n");
         stream.write_all(request.as_bytes()).await?;
-        // Byte by byte: what follows the head is the target's.
+        // One byte at a time: the bytes after the head belong to the target.
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             if head.len() == MAX_ANSWER {

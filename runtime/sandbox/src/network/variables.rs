@@ -1,14 +1,14 @@
-//! The environment that sends a program's requests to the bridge.
+//! Environment variables that direct a program's requests to the bridge.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// The variables that make programs use the proxy on `127.0.0.1:port`.
+/// Returns the variables that make programs use the proxy on `127.0.0.1:port`.
 ///
-/// Both spellings of each name, since programs disagree; `NO_PROXY` empty, so that a listed service
-/// on the host's loopback is reached through the proxy as well; `NODE_USE_ENV_PROXY` for Node from
-/// 22.21 and 24.0, which takes no notice of the others without it. A program that takes no notice
-/// of any has no other way out either.
+/// Each name is set in both spellings, because programs disagree. `NO_PROXY` is empty, so that a
+/// listed service on the host's loopback is reached through the proxy as well. Node from 22.21 and
+/// 24.0 needs `NODE_USE_ENV_PROXY` to read the others. A program that ignores all of them has no
+/// network.
 pub fn proxy_variables(port: u16) -> BTreeMap<OsString, OsString> {
     let proxy = format!("http://127.0.0.1:{port}");
     let proxied = [

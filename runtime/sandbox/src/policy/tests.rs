@@ -35,7 +35,7 @@ fn roots(paths: &[&str]) -> Option<Vec<PathBuf>> {
     Some(paths.iter().map(PathBuf::from).collect())
 }
 
-/// Follows no links, but `/link`, which leads to `/etc`.
+/// Follows only the link `/srv/link`, which leads to `/etc`.
 #[expect(clippy::unnecessary_wraps, reason = "the way that the system answers")]
 fn real(path: &Path) -> io::Result<PathBuf> {
     Ok(path
@@ -382,7 +382,7 @@ prop_compose! {
     }
 }
 
-/// Whether everything that `less` reaches is reached by `more`.
+/// Returns true if `more` allows every target that `less` allows.
 fn reaches_no_more(less: &Network, more: &Network) -> bool {
     [
         "a.org",
@@ -415,8 +415,8 @@ proptest! {
         prop_assert!(at_most(got.limits.memory, policy.memory) && at_most(got.limits.memory, entry.limits.memory));
         prop_assert!(at_most(got.limits.processes, policy.processes));
         prop_assert!(at_most(got.limits.processes, entry.limits.processes));
-        // Wherever only some of them work, what is used is not a weaker than the policy wants, nor
-        // than it was.
+        // For every set of mechanisms that may work, the selected one is not weaker than the policy
+        // requires, nor weaker than without the policy.
         for works in 0..4u8 {
             let tried = |works: bool| works.then_some(()).ok_or_else(String::new);
             let support = trunkline_process::Support { namespace: tried(works & 1 != 0), reaper: tried(works & 2 != 0) };
@@ -442,7 +442,7 @@ proptest! {
         if got == entry {
             prop_assert!(said.is_empty(), "{said:?}");
         }
-        // Narrowing again changes nothing.
+        // A second narrowing changes nothing.
         let again = narrow(&policy, got.clone()).unwrap();
         prop_assert_eq!(again.granted, got);
     }

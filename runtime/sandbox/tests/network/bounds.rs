@@ -23,7 +23,7 @@ async fn a_head_that_never_ends_is_given_up() {
     );
     let mut client = world.connect().await;
     let mut sent = 0;
-    // One byte after the other: what counts is the whole head.
+    // One byte at a time: the limit is for the complete head.
     loop {
         if client.write_all(b"G").await.is_err() {
             break;
@@ -67,7 +67,7 @@ async fn a_client_hello_in_too_many_records_is_refused() {
     let server = echo().await;
     let world = world(&server, &USUAL);
     let mut tunnel = world.tunnel(&format!("allowed.test:{}", server.port)).await;
-    // A ClientHello of 30,000 bytes, a byte for each record.
+    // A ClientHello of 30,000 bytes, with one byte in each record.
     let message = [&[1, 0, 0x75, 0x30][..], &[0; 30_000]].concat();
     let records: Vec<u8> = message
         .iter()
@@ -198,7 +198,7 @@ async fn clients_that_vanish_at_any_byte_leave_the_proxy_whole() {
     assert_eq!(world.proxy.counters().denied, 0);
 }
 
-/// Where the events of a test go.
+/// Sink for the log events of a test.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

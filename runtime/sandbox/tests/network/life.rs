@@ -46,7 +46,7 @@ async fn a_path_longer_than_a_socket_address_works_and_is_cleaned_up() {
             .is_socket()
     );
 
-    // The bridge finds it as well.
+    // The bridge connects to it as well.
     let bridge = trunkline_process::init::bridge::listen(0).unwrap();
     let port = bridge.port().unwrap();
     let path = socket.clone();

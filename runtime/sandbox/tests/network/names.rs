@@ -45,7 +45,7 @@ async fn a_name_that_leads_to_a_special_address_is_refused() {
 async fn the_address_that_was_judged_is_the_one_that_is_reached() {
     let server = http().await;
     let world = world(&server, &USUAL);
-    // A second lookup would lead elsewhere.
+    // A second lookup would return another address.
     world
         .names
         .set("allowed.test", &[&["127.0.0.2"], &["127.0.0.1"]]);
@@ -154,7 +154,7 @@ async fn the_system_is_asked_by_default() {
         .await
         .unwrap();
     let answer = super::world::read_all(&mut client).await;
-    // Without a name server the lookup fails, or takes longer than the proxy waits; either is reported.
+    // Without a name server the lookup fails or exceeds the proxy's limit. Either is reported.
     assert!(answer.starts_with("HTTP/1.1 50"), "{answer}");
     assert_eq!(proxy.counters().failed, 1);
 }

@@ -107,7 +107,7 @@ async fn a_client_that_closes_its_half_gets_the_answer() {
     assert!(read_all(&mut client).await.ends_with("\r\n\r\n/x"));
 }
 
-/// Requests of one connection, one after the other, sent at once and in single bytes.
+/// Several requests of one connection, sent at once and in single bytes.
 #[tokio::test]
 async fn each_request_of_a_connection_is_judged() {
     let server = http().await;
@@ -145,7 +145,7 @@ async fn each_request_of_a_connection_is_judged() {
                 Some("ambiguous-body"),
             ),
             ("0\r\n\r\n".to_owned(), 4, Some("malformed-head")),
-            // The first request's body has what looks like another one.
+            // The body of the first request contains text that looks like another request.
             (
                 request(
                     "/x",
@@ -362,7 +362,7 @@ async fn what_is_not_allowed_or_not_plain_is_refused() {
         assert_eq!(reason(&answer), expected, "{shown}: {answer}");
         assert_eq!(world.proxy.counters().denied, before + 1, "{shown}");
     }
-    // Only the request with the malformed body got as far as a connection.
+    // Only the request with the malformed body led to a connection.
     assert!(server.heads().len() <= 1, "{:?}", server.heads());
     assert_eq!(world.proxy.counters().failed, 0);
 }

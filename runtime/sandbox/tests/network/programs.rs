@@ -1,4 +1,4 @@
-//! Programs of others, through bridge and proxy, with the environment that they get in a sandbox.
+//! Third-party programs through bridge and proxy, with the environment that they get in a sandbox.
 
 use std::process::Stdio;
 
@@ -11,7 +11,7 @@ use super::server::{Server, http, serve};
 use super::tls::Identity;
 use super::world::{SERVED, World, within, world};
 
-/// A program behind the bridge; says what it printed and whether it succeeded.
+/// Runs a program behind the bridge. Returns its output, and true if it succeeded.
 async fn run(world: &World, program: &str, args: &[&str]) -> (String, bool) {
     let bridge = bridge::listen(0).unwrap();
     let port = bridge.port().unwrap();
@@ -37,7 +37,7 @@ async fn run(world: &World, program: &str, args: &[&str]) -> (String, bool) {
     )
 }
 
-/// HTTPS that answers every request with `secure`.
+/// Starts an HTTPS server that answers every request with `secure`.
 async fn https(identity: &Identity) -> Server {
     let acceptor = identity.acceptor();
     serve(SERVED, move |stream, heads| {
@@ -149,7 +149,7 @@ async fn curl_speaks_tls_through_the_tunnel() {
     )
     .await;
     assert!(!fine && text.contains("403"), "{text}");
-    // The tunnel is to the allowed name, TLS to another.
+    // The tunnel names the allowed server, and TLS another one.
     let hidden = format!("other.test:{0}:allowed.test:{0}", server.port);
     let url = format!("https://other.test:{}/", server.port);
     let (text, fine) = run(
@@ -212,7 +212,7 @@ async fn node_opens_a_tunnel_by_hand() {
     let identity = Identity::new();
     let server = https(&identity).await;
     let world = world(&server, &["allowed.test:{}", "127.0.0.2:{}"]);
-    // Node's own use of the environment came with 22.21; the tunnel is the same.
+    // Node supports the proxy variables since 22.21. The tunnel is the same.
     let script = format!(
         "const http = require('http'), tls = require('tls'), proxy = new URL(process.env.HTTPS_PROXY);\n\
          http.request({{host: proxy.hostname, port: proxy.port, method: 'CONNECT', path: 'allowed.test:{0}'}})\n\

@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 server that remembers what it was asked, and a plain echo.
+//! A small HTTP/1.1 server that records its requests, and an echo server.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,13 +15,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Heads of all requests until now; for raw servers one entry for each connection.
+    /// Returns the heads of all requests so far. A raw server has one entry for each connection.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }
 }
 
-/// Serves each connection with `serve`.
+/// Starts a server that handles each connection with `serve`.
 pub(crate) async fn serve<F>(
     address: &str,
     serve: impl Fn(TcpStream, Arc<Mutex<Vec<String>>>) -> F + Send + 'static,
@@ -47,8 +47,9 @@ where
     }
 }
 
-/// Answers every request of a connection: `/echo` the body, `/big` 1 MiB, `/chunked` two chunks,
-/// `/endless` without a length, `/early` 413 without reading the body, anything else its path.
+/// Starts a server that answers every request of a connection: `/echo` with the request's body,
+/// `/big` with 1 MiB, `/chunked` with two chunks, `/endless` without a length, `/early` with 413
+/// before it reads the body, every other path with the path.
 pub(crate) async fn http() -> Server {
     serve(SERVED, |stream, heads| async move {
         let mut stream = BufReader::new(stream);
@@ -84,7 +85,8 @@ pub(crate) async fn http() -> Server {
                     [head.as_bytes(), &body].concat()
                 }
             };
-            // `Connection: close` is not heeded: the proxy has to see the end by itself.
+            // Ignores `Connection: close`, so that the proxy must detect the end of the response
+            // itself.
             if stream.write_all(&answer).await.is_err() || path == "/endless" {
                 return;
             }
@@ -93,7 +95,7 @@ pub(crate) async fn http() -> Server {
     .await
 }
 
-/// Sends back what it gets, on any protocol, and its end after the end.
+/// Starts a server that echoes what it receives, in any protocol, and ends when the client ends.
 pub(crate) async fn echo() -> Server {
     serve(SERVED, |mut stream, heads| async move {
         heads.lock().unwrap().push(String::new());

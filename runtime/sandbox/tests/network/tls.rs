@@ -13,7 +13,7 @@ use tokio_rustls::rustls::{
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// A certificate for `allowed.test` and `other.test`, and its key.
+/// A certificate for `allowed.test` and `other.test` with its key.
 pub(crate) struct Identity {
     certificate: CertificateDer<'static>,
     key: Vec<u8>,
@@ -33,8 +33,8 @@ impl Identity {
         self.acceptor_by(crypto::ring::default_provider())
     }
 
-    /// One that knows a single group for the exchange of keys, and not the one that clients try
-    /// first: it asks every client for a second ClientHello.
+    /// Returns an acceptor that supports only one group for the key exchange, and not the first
+    /// choice of clients. It requests a second ClientHello from every client.
     pub(crate) fn acceptor_that_retries(&self) -> TlsAcceptor {
         let mut provider = crypto::ring::default_provider();
         provider.kx_groups = vec![crypto::ring::kx_group::SECP384R1];
@@ -66,7 +66,7 @@ impl Identity {
             .with_no_client_auth()
     }
 
-    /// The certificate as programs read it.
+    /// Returns the certificate in the format that programs read.
     pub(crate) fn pem(&self) -> String {
         use std::fmt::Write as _;
         let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
@@ -94,7 +94,7 @@ pub(crate) fn name(text: &str) -> ServerName<'static> {
     ServerName::try_from(text.to_owned()).unwrap()
 }
 
-/// What a client of `config` says first.
+/// Returns the first message of a client with `config`.
 pub(crate) fn first_bytes(config: ClientConfig, server: &str) -> Vec<u8> {
     let mut client = ClientConnection::new(Arc::new(config), name(server)).unwrap();
     let mut bytes = Vec::new();
@@ -102,11 +102,12 @@ pub(crate) fn first_bytes(config: ClientConfig, server: &str) -> Vec<u8> {
     bytes
 }
 
-/// Adds an extension at the end of a ClientHello that lies in one record.
+/// Appends an extension to a ClientHello in one record.
 pub(crate) fn with_extension(mut hello: Vec<u8>, kind: u16, content: &[u8]) -> Vec<u8> {
     let length = u16::try_from(content.len()).unwrap().to_be_bytes();
     let added = [&kind.to_be_bytes()[..], &length, content].concat();
-    // Record header, message header, version, random; then three vectors before that of the extensions.
+    // Skips record header, message header, version and random, then the three vectors before the
+    // extensions.
     let mut place = 5 + 4 + 2 + 32;
     place += 1 + usize::from(hello[place]);
     place += 2 + usize::from(u16::from_be_bytes([hello[place], hello[place + 1]]));

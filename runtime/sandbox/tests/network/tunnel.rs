@@ -7,13 +7,13 @@ use super::server::{Server, echo, http, serve};
 use super::tls::{Dribble, Identity, connector, first_bytes, name, with_extension};
 use super::world::{SERVED, USUAL, World, read_all, reason, within, world};
 
-/// A TLS server that sends back what it gets.
+/// Starts a TLS server that echoes what it receives.
 async fn secure_echo(identity: &Identity) -> Server {
     let acceptor = identity.acceptor();
     serve(SERVED, move |stream, heads| {
         let acceptor = acceptor.clone();
         async move {
-            // Every byte that arrives counts, also of a handshake that comes to nothing.
+            // Counts every byte that arrives, including the bytes of a failed handshake.
             let mut first = [0];
             if matches!(stream.peek(&mut first).await, Ok(1..)) {
                 heads.lock().unwrap().push(String::new());
@@ -29,7 +29,7 @@ async fn secure_echo(identity: &Identity) -> Server {
     .await
 }
 
-/// Sends `bytes` through TLS and gives what comes back until the end.
+/// Sends `bytes` through TLS and returns the response until its end.
 async fn through<S>(config: ClientConfig, stream: S, server: &str, bytes: Vec<u8>) -> Vec<u8>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
@@ -53,7 +53,7 @@ where
     got
 }
 
-/// Says `bytes` in a new tunnel and gives the answer.
+/// Sends `bytes` in a new tunnel and returns the response.
 async fn say(world: &World, to: &str, bytes: &[u8]) -> Vec<u8> {
     let mut tunnel = world.tunnel(to).await;
     let _ = tunnel.write_all(bytes).await;
@@ -106,7 +106,7 @@ async fn a_client_hello_may_come_in_any_portions() {
         bytes
     );
 
-    // In the same write as the CONNECT, before the answer.
+    // In the same write as the CONNECT, before the response.
     let hello = first_bytes(identity.client(), "allowed.test");
     let request = [format!("CONNECT {to} HTTP/1.1\r\n\r\n").as_bytes(), &hello].concat();
     let mut client = world.connect().await;
@@ -238,7 +238,7 @@ async fn a_second_client_hello_is_judged_like_the_first() {
 
     let hello = first_bytes(identity.client(), "allowed.test");
     let other = first_bytes(identity.client(), "other.test");
-    // After the server has asked for it, and before.
+    // After the server has requested it, and before.
     let mut slow = world.tunnel(&to).await;
     slow.write_all(&hello).await.unwrap();
     let mut retry = [0; 5];
@@ -274,7 +274,7 @@ async fn a_name_in_other_letters_is_the_same_name() {
     let identity = Identity::new();
     let server = secure_echo(&identity).await;
     let world = world(&server, &USUAL);
-    // A name is written in lower case by the client's library; change it in the bytes.
+    // The client's library writes names in lower case, so the bytes are changed here.
     let mut hello = first_bytes(identity.client(), "allowed.test");
     let place = hello
         .windows(12)
@@ -330,7 +330,7 @@ async fn an_address_on_the_list_carries_anything() {
 
 #[tokio::test]
 async fn either_half_may_close_first() {
-    // A server that says a word, closes its half, and then hears the client out.
+    // A server that sends a message, closes its half, and then reads until the client ends.
     let (heard, mut told) = duplex(64);
     let heard = Arc::new(tokio::sync::Mutex::new(heard));
     let server = serve(SERVED, move |mut stream, _| {

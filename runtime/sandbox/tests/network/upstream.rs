@@ -9,7 +9,7 @@ use trunkline_sandbox::network::{ProxyLimits, UpstreamProxy};
 use super::server::{Server, http, read_head, serve};
 use super::world::{SERVED, World, world_behind};
 
-/// A proxy that takes one password, and leads each name to `SERVED`.
+/// Starts a proxy that accepts one password, and connects each name to `SERVED`.
 async fn company_proxy() -> Server {
     serve(SERVED, |stream, heads| async move {
         let mut stream = BufReader::new(stream);
@@ -101,10 +101,10 @@ async fn a_proxy_that_refuses_or_is_not_there_is_named_without_its_password() {
     assert!(server.heads().is_empty());
 }
 
-/// The address of this machine on a network; none without one.
+/// Returns the address of this machine on a network, or `None` without a network.
 fn own_address() -> Option<String> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // Sends nothing: it only chooses a route.
+    // Sends nothing: `connect` on UDP only selects a route.
     socket.connect("192.0.2.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();
     (!address.is_loopback()).then(|| address.to_string())

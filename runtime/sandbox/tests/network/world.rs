@@ -1,4 +1,4 @@
-//! A proxy between raw clients and servers of this machine.
+//! Fixture: a proxy between raw clients and servers of this machine.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,10 +16,10 @@ use trunkline_sandbox::network::{
 
 use super::server::Server;
 
-/// Where the servers are that may be reached. All of 127.0.0.0/8 is this machine.
+/// Address of the servers that may be reached. All of 127.0.0.0/8 belongs to this machine.
 pub(crate) const SERVED: &str = "127.0.0.2";
 
-/// Bounds a wait that ends much earlier unless something is broken.
+/// Timeout of a wait. Only a failing test reaches it.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
@@ -29,7 +29,7 @@ pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
     }
 }
 
-/// Gives each name its answers, one after the other; the last one stays.
+/// Resolver with a list of answers for each name. The last answer is repeated.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     answers: Mutex<BTreeMap<String, Vec<Vec<IpAddr>>>>,
@@ -75,7 +75,7 @@ pub(crate) struct World {
     _folder: tempfile::TempDir,
 }
 
-/// A proxy with the list `entries`; `{}` in them stands for the port of `server`.
+/// Starts a proxy with the list `entries`. In these, `{}` is replaced by the port of `server`.
 pub(crate) fn world(server: &Server, entries: &[&str]) -> World {
     world_with(
         server,
@@ -91,7 +91,7 @@ pub(crate) fn world_with(server: &Server, entries: &[&str], limits: ProxyLimits)
     world_behind(server, entries, limits, None)
 }
 
-/// The same, whose connections go through the operator's own proxy.
+/// Starts a proxy whose connections go through the operator's own proxy.
 pub(crate) fn world_behind(
     server: &Server,
     entries: &[&str],
@@ -126,7 +126,7 @@ pub(crate) fn world_behind(
     }
 }
 
-/// What most tests allow: one name, and the loopback address that it leads to.
+/// Usual list of a test: one name, and the loopback address that it leads to.
 pub(crate) const USUAL: [&str; 2] = ["allowed.test:{}", "127.0.0.2:{}"];
 
 impl World {
@@ -139,16 +139,16 @@ impl World {
         .unwrap()
     }
 
-    /// Sends `request`, closes that half, and reads to the end.
+    /// Sends `request`, closes that half, and reads the response until its end.
     pub(crate) async fn ask(&self, request: impl AsRef<[u8]>) -> String {
         let mut client = self.connect().await;
-        // The proxy may refuse before the request is whole.
+        // The proxy may refuse before the request is complete.
         let _ = client.write_all(request.as_ref()).await;
         let _ = client.shutdown().await;
         read_all(&mut client).await
     }
 
-    /// Opens a tunnel; gives the stream after the proxy's answer.
+    /// Opens a tunnel. Returns the stream after the proxy's response.
     pub(crate) async fn tunnel(&self, to: &str) -> UnixStream {
         let mut client = self.connect().await;
         client
@@ -167,7 +167,7 @@ impl World {
         client
     }
 
-    /// Waits for the counters, which follow what a client sees.
+    /// Waits for the counters, which change after the client has received its response.
     pub(crate) async fn counted(&self, what: &str, holds: impl Fn(ProxyCounters) -> bool) {
         let wait = async {
             while !holds(self.proxy.counters()) {
@@ -182,12 +182,12 @@ impl World {
 
 pub(crate) async fn read_all(client: &mut (impl AsyncReadExt + Unpin)) -> String {
     let mut answer = Vec::new();
-    // An end by reset is an end.
+    // A reset counts as an end.
     let _ = within("the end of the answer", client.read_to_end(&mut answer)).await;
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// The reason code of a refusal.
+/// Returns the reason code of a refusal.
 #[track_caller]
 pub(crate) fn reason(answer: &str) -> &str {
     match answer

@@ -8,7 +8,8 @@ use trunkline_testing::skipped;
 
 use super::ground::{Ground, works};
 
-/// A ground where bubblewrap works; `None` after having said that it does not.
+/// Returns a fixture if bubblewrap works. Otherwise reports that the test is skipped, and returns
+/// `None`.
 fn ground() -> Option<Ground> {
     works(&Backend::Bubblewrap).then(|| Ground::new(Backend::Bubblewrap))
 }
@@ -42,7 +43,8 @@ fn it_sees_what_was_granted_and_nothing_else() {
         let (found, said) = ground.run(&format!("ls -d '{hidden}'"));
         assert!(!found, "{hidden} is seen: {said}");
     }
-    // Of the folder that everything lies in only what was granted, the others' private folders not among it.
+    // Of the common parent folder, only granted entries are visible, and no private folders of
+    // others.
     assert_eq!(
         ground.says(&format!("ls '{}'", ground.at("").display())),
         "exchange\nprivate\nwork"
@@ -176,7 +178,7 @@ fn without_a_network_there_is_no_route_and_no_one_answers() {
     assert_eq!(ground.says("tail -n +2 /proc/net/route"), "");
     let interfaces = ground.says("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '");
     assert_eq!(interfaces, "lo");
-    // The host's loopback is another one.
+    // The loopback inside is not the host's.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (reached, said) = ground.run(&format!(
@@ -229,7 +231,7 @@ fn a_variable_that_loads_code_loads_it_inside() {
             .keys()
             .any(|name| name.to_string_lossy().starts_with("LD_"))
     );
-    // The loader complains once for each program inside, and goes on.
+    // The loader prints one warning for each program inside and continues.
     let said = ground.says("echo $LD_PRELOAD");
     assert!(said.contains("missing.so"), "{said}");
 }
@@ -257,7 +259,7 @@ fn nested_grants_and_links_work_as_outside() {
             assert_eq!(wrote, writable, "{}: {said}", path.display());
         }
     }
-    // What is mounted cannot be moved away to be written elsewhere.
+    // A mount point cannot be moved away to be written elsewhere.
     let (moved, _) = ground.run(&format!("mv '{0}/locked' '{0}/moved'", data.display()));
     assert!(!moved);
 }
@@ -289,7 +291,7 @@ fn what_the_host_keeps_to_itself_is_empty_inside() {
     ground.write("private/two/config.json", "of another");
     let hidden = ground.at("home/state/children");
     ground.hidden = vec![hidden.clone()];
-    // Of the ground, so that the private folders are covered as well.
+    // The grant contains the private folders, so that their cover is tested as well.
     for readable in ["home", ""] {
         ground.sandbox.read_only = vec![ground.at(readable)];
         assert_eq!(
@@ -475,7 +477,7 @@ fn a_program_elsewhere_is_named_with_what_to_add() {
     assert_eq!(*add, [ground.at("tools/bin"), ground.at("tools/real")]);
     assert!(error.to_string().contains("`read_only`"), "{error}");
 
-    // The same for a program that the child starts, if it exists.
+    // A program that the child starts is checked as well, if it exists.
     ground.sandbox.programs = vec!["no-such-tool".into()];
     ground.wrap("sh", &[]).unwrap();
     ground.sandbox.programs = vec!["tool".into()];
@@ -515,7 +517,7 @@ fn its_end_is_the_end_of_everything_inside() {
     eventually("none runs", || running() == 0);
 }
 
-/// Processes that run a file of this name.
+/// Returns the processes that run a file of this name.
 fn named(name: &str) -> Vec<PathBuf> {
     let processes = fs::read_dir("/proc")
         .unwrap()

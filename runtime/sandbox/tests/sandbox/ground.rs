@@ -1,4 +1,4 @@
-//! Folders for one sandbox, and a way to run a shell script in it.
+//! Fixture: the folders of one sandbox, which runs shell scripts.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -17,10 +17,11 @@ use trunkline_sandbox::{
 };
 use trunkline_testing::skipped;
 
-/// Bounds a wait that ends much earlier unless something is broken.
+/// Timeout of a wait. Only a failing test reaches it.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// `work` is the working directory; `private/one` holds `config.json` and `tmp`.
+/// Folders and settings of one sandbox: `work` is the working directory, and `private/one` contains
+/// `config.json` and `tmp`.
 pub(crate) struct Ground {
     dir: TempDir,
     pub(crate) sandbox: Sandbox,
@@ -33,7 +34,8 @@ pub(crate) struct Ground {
     pub(crate) declared: BTreeMap<OsString, OsString>,
 }
 
-/// Whether `backend` works here; where it does not, the calling test is skipped.
+/// Returns true if `backend` works on this machine. Otherwise reports that the calling test is
+/// skipped.
 #[track_caller]
 pub(crate) fn works(backend: &Backend) -> bool {
     let found = support(backend);
@@ -87,10 +89,10 @@ impl Ground {
         path
     }
 
-    /// The command line that runs `program`.
+    /// Returns the command line that runs `program`.
     pub(crate) fn wrap(&self, program: &str, args: &[&str]) -> Result<CommandLine, SandboxError> {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        // What was written for another run of this ground.
+        // Removes the files of an earlier run.
         let _ = fs::remove_dir_all(self.at("private/one/etc"));
         let _ = fs::remove_file(self.at("private/one/container.env"));
         wrap(
@@ -121,12 +123,12 @@ impl Ground {
         )
     }
 
-    /// What a shell script says, and whether it succeeded.
+    /// Runs a shell script. Returns true if it succeeded, and its output.
     pub(crate) fn run(&self, script: &str) -> (bool, String) {
         run(&self.wrap("sh", &["-c", script]).unwrap())
     }
 
-    /// What a shell script that succeeds says.
+    /// Returns the output of a shell script, which must succeed.
     #[track_caller]
     pub(crate) fn says(&self, script: &str) -> String {
         let (success, said) = self.run(script);
@@ -141,7 +143,7 @@ pub(crate) fn command(line: &CommandLine) -> Command {
     command
 }
 
-/// Runs a command line to its end, with both outputs in one text.
+/// Runs a command line until it ends. Returns true if it succeeded, and both outputs as one text.
 fn run(line: &CommandLine) -> (bool, String) {
     let (mut read, written) = std::io::pipe().unwrap();
     let mut command = command(line);

@@ -1,4 +1,4 @@
-//! The init program of the tests here.
+//! The init program of these tests.
 
 fn main() {
     trunkline_process::init::hook();

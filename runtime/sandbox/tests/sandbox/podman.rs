@@ -12,14 +12,14 @@ use super::reach::{allow, serve};
 
 const IMAGE: &str = "localhost/trunkline-test:3";
 
-/// A store of images with one image, made by the first test that needs it and removed with the
-/// process's folder.
+/// A store with one image. The first test that needs it creates it, and it is removed with the
+/// folder of the process.
 pub(crate) struct Store {
     options: Vec<String>,
 }
 
 impl Store {
-    /// `None` where no container can be run: the calling test is skipped.
+    /// Returns `None` if no container can run on this machine. The calling test is skipped.
     #[track_caller]
     pub(crate) fn open() -> Option<&'static Self> {
         static STORE: OnceLock<Result<Store, String>> = OnceLock::new();
@@ -89,7 +89,7 @@ impl Store {
                 return Err(format!("podman imports no image: {said}"));
             }
         }
-        // Whether a container runs at all is what this machine decides, not what is tested.
+        // A failure here depends on this machine, so it is not an error of the test.
         let ground = Ground::new(store.backend());
         let (runs, said) = ground.run("echo runs");
         if runs {
@@ -120,18 +120,18 @@ impl Store {
         )
     }
 
-    /// Whether a container of this name exists.
+    /// Returns true if a container of this name exists.
     fn has(&self, name: &str) -> bool {
         self.podman(&["container", "exists", name]).0
     }
 
-    /// Whether there is a container in which `folder` is mounted.
+    /// Returns true if a container exists that mounts `folder`.
     pub(crate) fn mounts(&self, folder: &Path) -> bool {
         let (_, mounts) = self.podman(&["ps", "--all", "--format", "{{.Mounts}}"]);
         mounts.contains(&*folder.to_string_lossy())
     }
 
-    /// Starts a container that runs until it is removed, and waits until it does.
+    /// Starts a container that runs until it is removed, and waits until it runs.
     fn start(&self, ground: &Ground) -> (CommandLine, std::process::Child) {
         let script = "trap '' TERM HUP; echo up > up; while true; do sleep 1; done";
         let line = ground.wrap("sh", &["-c", script]).unwrap();
@@ -152,7 +152,7 @@ impl Store {
     }
 }
 
-/// What the init program is linked with: an image has to bring it.
+/// Returns the libraries of the init program, which an image must contain.
 fn libraries_of_init() -> Vec<PathBuf> {
     let said = Command::new("ldd")
         .arg(env!("CARGO_BIN_EXE_sandboxed-init"))
@@ -166,7 +166,7 @@ fn libraries_of_init() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether a 64-bit program has no part that names a loader.
+/// Returns true if a 64-bit program has no segment that names a loader.
 fn is_static(path: &Path) -> bool {
     let Ok(bytes) = fs::read(path) else {
         return false;
@@ -316,7 +316,7 @@ fn a_sweep_removes_what_a_host_that_is_gone_has_left_and_nothing_else() {
     let mut line = other
         .wrap("sh", &["-c", "echo up > up; exec sleep 600"])
         .unwrap();
-    // The name says whose it is: here, one that was another process with this number.
+    // The name identifies the host: here, an earlier process with the same process number.
     let mut parts: Vec<String> = ours.name().split('.').map(str::to_owned).collect();
     parts[4] = "1".to_owned();
     let name = parts.join(".");
@@ -356,7 +356,7 @@ fn an_allow_list_is_the_only_way_out_of_a_container() {
     let port = serve();
     let entries = vec![format!("allowed.test:{port}"), format!("127.0.0.1:{port}")];
     let way = allow(&mut ground, &entries);
-    // A request in the form that a proxy is sent, to a listener on a port.
+    // Sends a request in the form for a proxy to a listener on a port.
     let ask = |host: &str, at: u16| {
         let request =
             format!("GET http://{host}:{port}/ HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n");

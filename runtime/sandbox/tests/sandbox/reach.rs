@@ -11,7 +11,7 @@ use trunkline_testing::skipped;
 
 use super::ground::{Ground, works};
 
-/// Every name is the loopback's, but one that leads to a private network.
+/// Resolves every name to the loopback, except one that leads to a private network.
 #[derive(Debug)]
 struct Names;
 
@@ -27,7 +27,7 @@ impl Resolve for Names {
     }
 }
 
-/// A server that answers HTTP, and a few bytes to a client that speaks TLS.
+/// Starts a server that answers HTTP, and sends a few bytes to a TLS client.
 pub(crate) fn serve() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -49,7 +49,7 @@ fn answer(mut link: std::net::TcpStream) -> io::Result<()> {
     link.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
 }
 
-/// Gives a ground a proxy, which serves as long as what comes back is kept.
+/// Starts a proxy for a sandbox. It serves until the returned values are dropped.
 pub(crate) fn allow(ground: &mut Ground, entries: &[String]) -> (Proxy, Runtime) {
     ground.sandbox.network = Network::Allow(entries.to_vec());
     let socket = ground.at("private/one/proxy.sock");

@@ -1,4 +1,4 @@
-//! The same through the whole way of a start.
+//! The same tests with a child that `spawn` starts.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -16,10 +16,10 @@ use trunkline_testing::skipped;
 use super::ground::works;
 use super::podman::Store;
 
-/// Bounds a wait that ends much earlier unless something is broken.
+/// Timeout of a wait. Only a failing test reaches it.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A folder for everything, and a shell script in a sandbox.
+/// A folder for all files, and a sandbox for shell scripts.
 struct Scene {
     dir: TempDir,
     sandbox: Sandbox,
@@ -43,7 +43,8 @@ impl Scene {
         })
     }
 
-    /// A bubblewrap without a deadline, and one with, which has an init outside too.
+    /// Returns a bubblewrap without a deadline and one with a deadline, which also has an init
+    /// outside.
     fn both() -> Vec<Self> {
         let deadline = Some(Deadline::new(BootInstant::now() + DEADLINE));
         let dated = Self::new(Backend::Bubblewrap).map(|scene| Self { deadline, ..scene });
@@ -70,7 +71,7 @@ impl Scene {
             .sandbox(self.sandbox.clone())
     }
 
-    /// What a script says until it ends, and its exit code.
+    /// Runs a child until it ends. Returns its output and exit code.
     async fn run(&self, spec: ChildSpec) -> (String, Option<i32>) {
         let mut child = within("the start", spawn(spec)).await.unwrap();
         drop(child.take_stdin());
@@ -125,7 +126,7 @@ async fn a_child_finds_its_folders_and_no_descriptor_of_the_host() {
     assert!(scene.is_tidy(), "the private folder is removed");
 }
 
-/// Prints which session keyring it has.
+/// Returns a script that prints the id of its session keyring.
 fn print_keyring() -> String {
     format!("perl -e 'print syscall({}, 0, -3, 0)'", libc::SYS_keyctl)
 }
@@ -140,7 +141,7 @@ async fn the_keys_of_the_hosts_session_stay_outside() {
         return;
     };
     if std::env::var_os(WITHIN).is_none() {
-        // Once more, as the host of a session that has a keyring.
+        // Repeats the test in a session with a keyring.
         let join = format!(
             "exit 77 if syscall({}, 1, 0) == -1; exec @ARGV",
             libc::SYS_keyctl
@@ -273,7 +274,7 @@ async fn an_allow_list_reaches_the_test_server_and_nothing_else() {
     assert!(scene.is_tidy(), "the socket is removed");
 }
 
-/// A server that says hi.
+/// Starts a server that sends `hi`.
 fn serve() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -288,7 +289,8 @@ fn serve() -> u16 {
     port
 }
 
-/// A child in a container that echoes, and ends at no signal and no end of its input.
+/// Starts a child in a container that echoes its input. It ignores signals and the end of its
+/// input.
 async fn stubborn(scene: &Scene) -> Child {
     let spec =
         scene.spec("trap '' TERM HUP; read line; echo \"$line\"; while true; do sleep 1; done");

@@ -20,7 +20,7 @@ fn server_name(name: &str) -> Extension {
     (SERVER_NAME, vector16(&name_entry(HOST_NAME, name)))
 }
 
-/// A whole handshake message.
+/// Returns a complete handshake message.
 fn message(extensions: &[Extension]) -> Vec<u8> {
     let listed: Vec<u8> = extensions
         .iter()
@@ -39,7 +39,7 @@ fn message(extensions: &[Extension]) -> Vec<u8> {
     [&[CLIENT_HELLO][..], &length[1..], &body].concat()
 }
 
-/// `message` in records of at most `size` bytes.
+/// Splits `message` into records of at most `size` bytes.
 fn records(message: &[u8], size: usize) -> Vec<u8> {
     message
         .chunks(size)
@@ -51,7 +51,7 @@ fn read(bytes: &[u8]) -> Result<Option<ClientHello>, HelloProblem> {
     Ok(HelloReader::default().push(bytes)?.map(|(hello, _)| hello))
 }
 
-/// Reads `bytes` in the portions that `cuts` make, wrapping around.
+/// Reads `bytes` in portions of the lengths in `cuts`, which repeat.
 fn read_split(bytes: &[u8], cuts: &[usize]) -> Result<Option<ClientHello>, HelloProblem> {
     let mut reader = HelloReader::default();
     let mut rest = bytes;

@@ -280,7 +280,7 @@ proptest! {
         let begin = if start { "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n" } else { "" };
         let head = [begin.as_bytes(), parts.concat().as_bytes(), &noise, b"\r\n\r\n"].concat();
         let _ = Response::parse(&head, false, false);
-        // Whatever is passed on is read again as the same request, once.
+        // A forwarded request is parsed again as one and the same request.
         if let Ok(Request::Plain(request)) = Request::parse(&head, None) {
             let text = String::from_utf8_lossy(&request.rewritten).into_owned();
             prop_assert_eq!(text.matches("\r\n\r\n").count(), 1);

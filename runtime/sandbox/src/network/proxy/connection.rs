@@ -12,7 +12,7 @@ use crate::network::refusal::{Denial, Stop};
 
 use super::Shared;
 
-/// Bytes of one read.
+/// Size of a read, in bytes.
 pub(super) const READ: usize = 16 * 1024;
 
 /// A client's connection.

@@ -1,4 +1,4 @@
-//! From a target that is asked for to a connection: the list, the name's addresses, the address.
+//! Connections to targets: checks of the list and of the addresses, then the connection.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -15,15 +15,15 @@ use crate::network::refusal::{Denial, Failure, Reason, Stop};
 
 use super::Shared;
 
-/// Addresses of one name that are tried.
+/// Maximum of addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
 
-/// The least that one address gets of the time for all, where there is that much.
+/// Minimum time for one address, if that much of the total is left.
 const MIN_SHARE: Duration = Duration::from_secs(1);
 
 impl Shared {
-    /// Connects to `target` if that is allowed: to an address that was judged, and not to what a
-    /// second lookup would give.
+    /// Connects to `target` if it is allowed. The connection goes to an address that was checked,
+    /// never to the result of a second lookup.
     pub(super) async fn dial(&self, target: &Target) -> Result<TcpStream, Stop> {
         if !self.allow.allows(target) {
             return Err(Stop::Denied(Denial {
@@ -63,7 +63,8 @@ impl Shared {
     /// Removes the addresses of this machine that the list does not name.
     ///
     /// # Errors
-    /// The reason for the first, if none is left.
+    ///
+    /// If none is left, returns the reason for the first.
     fn without_own(
         &self,
         mut addresses: Vec<IpAddr>,
@@ -108,8 +109,8 @@ impl Shared {
     }
 }
 
-/// Keeps of a name's addresses those that a name on the list may lead to: public ones, and those
-/// that are on the list themselves. If none is left, the first tells why.
+/// Returns the addresses of a name that may be reached: public ones, and addresses on the list. If
+/// none is left, returns the reason for the first.
 fn judge(allow: &AllowList, port: u16, found: &[IpAddr]) -> Result<Vec<IpAddr>, Reason> {
     let mut open: Vec<IpAddr> = Vec::new();
     let mut refused = None;
@@ -155,8 +156,8 @@ fn own_address(
     (!is_open).then_some(Reason::OwnAddress(address))
 }
 
-/// Puts a second family of addresses between those of the first: where one is not routed, the other
-/// is tried next.
+/// Alternates the two families of addresses. If one family has no route, the next attempt uses the
+/// other.
 fn interleaved(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let v6 = addresses.first().is_some_and(IpAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = addresses
@@ -172,8 +173,8 @@ fn interleaved(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     mixed
 }
 
-/// Tries one address after the other, each for its share of the time that is left: one that answers
-/// nothing does not use up all of it.
+/// Tries the addresses in turn. Each gets its share of the remaining time, so that an address that
+/// never answers does not use up all of it.
 async fn connect(
     addresses: &[IpAddr],
     target: &Target,
@@ -192,7 +193,8 @@ async fn connect(
         .await
         {
             Ok(Ok(stream)) => {
-                // Without it, small messages wait for each other; a socket that cannot has other troubles.
+                // Without this option, small messages are delayed. A failure does not prevent the
+                // connection.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
@@ -316,7 +318,8 @@ mod tests {
         assert!(mixed(&[]).is_empty());
     }
 
-    /// Fills the queue of a listener that accepts nothing, so that it answers no further call.
+    /// Fills the queue of a listener that accepts nothing, so that it answers no further
+    /// connection.
     async fn deaf() -> (TcpListener, Vec<TcpStream>) {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -13,8 +13,8 @@ use super::connection::Connection;
 use super::copy::{Activity, CopyError, HeadError, Rest, write};
 
 impl Connection {
-    /// Serves plain requests until the client ends, and checks each of them. Returns the target of a
-    /// tunnel, and the bytes that follow, if the client asks for one.
+    /// Serves plain requests until the client ends, and checks each of them. Returns the target of
+    /// a tunnel and the bytes that follow, if the client requests one.
     ///
     /// In a tunnel, every request must be for its target.
     pub(super) async fn serve_requests(
@@ -24,7 +24,7 @@ impl Connection {
     ) -> Result<Option<(Target, Vec<u8>)>, Stop> {
         let mut is_first = true;
         loop {
-            // An earlier response does not answer this request.
+            // An earlier response does not belong to this request.
             self.answered = false;
             match self.read_request(tunnel, held, is_first).await? {
                 None => return Ok(None),
@@ -38,8 +38,8 @@ impl Connection {
         }
     }
 
-    /// Reads a request, whose beginning is `held`, and the bytes that came with it. Returns `None`
-    /// if the client ended without one.
+    /// Reads a request that begins with `held`. Returns it with the bytes that came after it, or
+    /// `None` if the client ended without a request.
     async fn read_request(
         &mut self,
         tunnel: Option<&Target>,
@@ -81,8 +81,8 @@ impl Connection {
     /// Forwards a request and its response. Returns the bytes after the request if the connection
     /// stays open for another one.
     ///
-    /// The server's connection serves only this request. A response that comes before the request
-    /// was sent whole ends the client's connection.
+    /// The connection to the server serves only this request. A response that comes before the
+    /// complete request was sent ends the client's connection.
     async fn forward(
         &mut self,
         request: PlainRequest,
@@ -116,7 +116,8 @@ impl Connection {
                 tokio::select! {
                     biased;
                     ended = &mut download => break ended,
-                    // Not dropped: its end of the connection stays open until the response has ended.
+                    // Not dropped: its half of the connection stays open until the response has
+                    // ended.
                     sent = &mut upload, if is_uploading => { sent?; is_uploading = false; }
                     () = activity.ceases(idle) => break Err(Stop::Failed(Failure::Idle(target.clone()))),
                 }
@@ -126,7 +127,7 @@ impl Connection {
     }
 }
 
-/// Sends the request. An error of the server's end is ignored, because it may still respond.
+/// Sends the request. An error of the server is ignored, because it may still respond.
 async fn upload(
     body: &mut Rest<impl AsyncRead + Unpin>,
     mut to: impl AsyncWrite + Unpin,
@@ -151,7 +152,7 @@ async fn upload(
     Ok(())
 }
 
-/// Passes interim responses and the final one to the client. Returns true if its connection stays
+/// Forwards interim responses and the final one to the client. Returns true if its connection stays
 /// open.
 async fn download(
     from: impl AsyncRead + Unpin,

@@ -1,28 +1,30 @@
-//! What a proxy bears.
+//! Limits of a proxy.
 
 use std::time::Duration;
 
-/// Bounds and deadlines of a proxy; each is there because the peers, inside and outside, may mean ill.
+/// Limits and timeouts of a proxy. Each protects it from hostile peers, inside and outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProxyLimits {
-    /// Connections at the same time; those beyond it are answered with 503. Each costs up to 100 KiB.
+    /// Maximum of simultaneous connections. Others get the response 503. Each connection uses up to
+    /// 100 KiB of memory.
     pub connections: usize,
-    /// For the whole head of a request.
+    /// Timeout for the complete head of a request.
     pub head: Duration,
-    /// For the whole TLS ClientHello after a tunnel was opened.
+    /// Timeout for the complete TLS ClientHello after a tunnel was opened.
     pub hello: Duration,
-    /// For looking the name up.
+    /// Timeout for the lookup of a name.
     pub lookup: Duration,
-    /// For connecting, over all addresses of a name.
+    /// Timeout for connecting, over all addresses of a name.
     pub connect: Duration,
-    /// How long nothing may move in either direction. A model that thinks sends nothing for minutes.
+    /// Timeout without progress in either direction. A model that thinks sends nothing for minutes.
     pub idle: Duration,
-    /// How long a client may take to receive a refusal.
+    /// Timeout for sending a refusal to the client.
     pub linger: Duration,
 }
 
 impl Default for ProxyLimits {
-    /// 256 connections; 10 s each for head, ClientHello, lookup and connecting; 15 min idle; 1 s to linger.
+    /// 256 connections; 10 s each for head, ClientHello, lookup and connection; 15 min idle; 1 s to
+    /// linger.
     fn default() -> Self {
         let ten_seconds = Duration::from_secs(10);
         Self {

@@ -1,5 +1,5 @@
-//! A tunnel (CONNECT): opaque bytes after TLS has named the requested server, or plain HTTP requests
-//! to it.
+//! A tunnel (CONNECT): plain HTTP requests, or opaque bytes after TLS has named the requested
+//! server.
 
 use std::io;
 use std::pin::pin;
@@ -22,8 +22,9 @@ const MAX_FRAMED_HELLO: usize = 64 * 1024;
 impl Connection {
     /// Opens the tunnel, checks the ClientHello, and copies both directions until both have ended.
     ///
-    /// A target that is an address was listed as such, so any protocol is allowed. A name is allowed
-    /// only if TLS or each request names the same server, because an address may serve many.
+    /// A target that is an address was listed as such, so any protocol is allowed. A name is
+    /// allowed only if TLS or each request names the same server, because an address may serve
+    /// many.
     pub(super) async fn tunnel(&mut self, target: Target, mut held: Vec<u8>) -> Result<(), Stop> {
         let mut upstream = self.shared.dial(&target).await?;
         let limits = self.shared.options.limits;
@@ -35,7 +36,7 @@ impl Connection {
         if !matches!(answered, Ok(Ok(()))) {
             return Err(Stop::Failed(Failure::ClientGone));
         }
-        // Bytes that were read of each side and not passed on yet.
+        // Bytes that the server sent and the client has not received yet.
         let mut greeting = Vec::new();
         if let Host::Name(name) = &target.host {
             let mut handshake = Handshake {
@@ -96,9 +97,9 @@ impl Connection {
         }
     }
 
-    /// Checks the ClientHello and passes it on, and also a second one if the server asks for it: it is
-    /// not encrypted either, and could name another server. The bytes after a ClientHello are held
-    /// until the server has answered.
+    /// Checks the ClientHello and forwards it, and also a second one if the server requests it: it
+    /// is not encrypted either, and could name another server. The bytes after a ClientHello are
+    /// held until the server has answered.
     async fn check(&mut self, handshake: &mut Handshake<'_>) -> Result<(), Stop> {
         self.pass_hello(HelloReader::default(), handshake).await?;
         let mut answer = AnswerReader::default();
@@ -122,7 +123,7 @@ impl Connection {
         self.pass_hello(HelloReader::after_retry(), handshake).await
     }
 
-    /// Reads and checks a ClientHello, and passes it on. The bytes after it stay held.
+    /// Reads, checks and forwards a ClientHello. The bytes after it stay held.
     async fn pass_hello(
         &mut self,
         reader: HelloReader,
@@ -196,15 +197,15 @@ fn begins_http(held: &[u8]) -> bool {
         .any(|method| held.starts_with(method) || method.starts_with(held))
 }
 
-/// A tunnel before TLS has named its server.
+/// State of a tunnel before TLS has named its server.
 struct Handshake<'a> {
     upstream: &'a mut TcpStream,
     target: &'a Target,
     /// The name of the target.
     name: &'a str,
-    /// Bytes of the client that were not passed on.
+    /// Bytes of the client that were not forwarded yet.
     held: &'a mut Vec<u8>,
-    /// Bytes of the server that were not passed on.
+    /// Bytes of the server that were not forwarded yet.
     greeting: &'a mut Vec<u8>,
     activity: &'a Activity,
 }
