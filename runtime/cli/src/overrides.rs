@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use trunkline_host::{
     config::{self, AgentConfig, EnvValue, Profile, SessionMay, SessionOption, Unenforced},
     policy::{Pattern, PatternError, Policy},
-    protocol::SessionStart,
+    protocol::{Json, SessionStart},
 };
 
 use crate::{error::CliError, session_backend::OPTIONS_TIMEOUT, target};
@@ -77,6 +77,10 @@ pub(crate) struct AgentOverrides {
     /// JSON, otherwise a string
     #[arg(short = 'c', long = "set", value_name = "PATH=VALUE", value_parser = assignment)]
     pub(crate) set: Vec<KeyAssignment>,
+
+    /// JSON Schema of each answer.
+    #[arg(skip)]
+    pub(crate) output_schema: Option<Json>,
 
     /// True if the user may change the mode of a live session.
     #[arg(skip)]
@@ -159,6 +163,7 @@ impl AgentOverrides {
             ("--system-prompt", self.system_prompt.is_some()),
             ("--max-turns", self.max_turns.is_some()),
             ("--add-dir", !self.add_dir.is_empty()),
+            ("--output-schema", self.output_schema.is_some()),
         ];
         let all = of_agent.into_iter().chain(self.host_flags());
         all.into_iter()
@@ -212,6 +217,7 @@ impl AgentOverrides {
             max_turns: self.max_turns,
             cwd,
             add_dirs: self.added_folders()?,
+            output_schema: self.output_schema.clone(),
             ..SessionStart::default()
         })
     }
@@ -246,6 +252,7 @@ impl AgentOverrides {
             )?,
             system_prompt: entry.set("--system-prompt", &["system_prompt"], &self.system_prompt)?,
             max_turns: entry.set("--max-turns", &["max_turns"], &self.max_turns)?,
+            output_schema: self.output_schema.clone(),
             ..SessionStart::default()
         };
         if let Some(folder) = &self.cwd {

@@ -11,7 +11,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
 use indicatif::{ProgressBar, ProgressStyle};
 use trunkline_host::{
-    Event, EventKind, TurnScope,
+    Event, EventKind, TurnEnd, TurnScope,
     protocol::{Channel, MessageId, Output},
 };
 
@@ -45,6 +45,8 @@ pub(crate) struct SessionScreen {
     is_one_sink: bool,
     aside_on_terminal: bool,
     detail: OutputDetail,
+    /// True if the answer is the result of the turn: the agent's text goes to stderr.
+    answer_is_data: bool,
     /// The block that is being written.
     block: TextBlock,
     /// True if the cursor is at the start of a line.
@@ -123,6 +125,7 @@ impl SessionScreen {
             is_one_sink: answer_on_terminal,
             aside_on_terminal,
             detail,
+            answer_is_data: false,
             block: TextBlock::None,
             fresh: true,
             message: None,
@@ -149,6 +152,14 @@ impl SessionScreen {
         self
     }
 
+    /// Makes the result of the turn the answer; the agent's text goes to stderr.
+    pub(crate) fn with_data(self) -> Self {
+        Self {
+            answer_is_data: true,
+            ..self
+        }
+    }
+
     /// Displays an event. Permission requests and questions are displayed by the caller, but their
     /// results here.
     ///
@@ -159,6 +170,11 @@ impl SessionScreen {
             && *output.channel() == Channel::Stdout
             && output.history != Some(true)
         {
+            if self.answer_is_data {
+                let block = TextBlock::Channel(Channel::Stdout);
+                self.stream(block, "  ", paint::DIM, &output.content);
+                return Ok(());
+            }
             let gap = self.gap_before(output);
             return self.answer(&format!("{gap}{}", output.content), event.scope);
         }
@@ -194,6 +210,26 @@ impl SessionScreen {
         self.message = None;
         self.answer_ended = true;
         self.answer.flush()
+    }
+
+    /// Writes the result of a completed turn as one line, if it is the answer. Returns false if the
+    /// agent gave none.
+    ///
+    /// # Errors
+    /// A write to stdout fails.
+    pub(crate) fn write_result(&mut self, end: &TurnEnd) -> io::Result<bool> {
+        if !self.answer_is_data {
+            return Ok(true);
+        }
+        let Some(result) = end.complete.as_ref().and_then(|end| end.result.as_ref()) else {
+            let why = "the agent gave no data for --output-schema";
+            self.note("✗", paint::CARE, why);
+            return Ok(false);
+        };
+        self.pause();
+        writeln!(self.answer, "{}", shown(result.get()))?;
+        self.answer.flush()?;
+        Ok(true)
     }
 
     /// Shows the spinner, if the cursor is at the start of a line of a terminal.

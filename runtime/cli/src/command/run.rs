@@ -9,10 +9,11 @@ use std::{
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use serde_json::{Map, Value};
 use trunkline_host::{
     Cause, SessionEnd, TurnEnd,
     config::{AgentConfig, Profile, StopSteps},
-    protocol::{Category, ClosedReason, SessionStart, Status},
+    protocol::{Category, ClosedReason, Json, SessionStart, Status},
     redact,
 };
 
@@ -52,6 +53,7 @@ Examples:
   git diff | trunkline run --agent claude-code --file style.md -
   trunkline run --continue 'And main.rs?'         the newest session of this folder
   trunkline run --session run-1f3a 'And why?'     any session, by the start of its id
+  trunkline run --output-schema todo.json 'Which TODOs are left?' | jq .items
   trunkline run --adapter 'python3 my_adapter.py' --json 'hello' | jq .type
 
 The answer goes to stdout; thinking, tools, plans and usage go to stderr. \
@@ -98,6 +100,12 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
 
+    /// JSON Schema of the answer: stdout gets one line of JSON that matches it
+    ///
+    /// The agent's text goes to stderr. An agent that cannot answer in this form is refused.
+    #[arg(long, value_name = "FILE")]
+    output_schema: Option<PathBuf>,
+
     /// Continues the last active session that works in this folder, or in --cwd
     ///
     /// With --agent, only sessions of that agent count. The journal is --journal, the one of the
@@ -126,7 +134,12 @@ impl RunArgs {
         conversation::make_folder(self.save.as_deref())?;
         let mut interrupts = InterruptSignals::watch()?;
         let prompt = read_prompt(self.prompt.take())?;
-        let mut conversation = ConversationView::new(SessionScreen::new(OutputDetail::Calm));
+        let mut screen = SessionScreen::new(OutputDetail::Calm);
+        if let Some(file) = &self.output_schema {
+            self.overrides.output_schema = Some(read_schema(file)?);
+            screen = screen.with_data();
+        }
+        let mut conversation = ConversationView::new(screen);
         conversation.lines = self.json.then(EventWriter::to_stdout);
         conversation.save = self.save.take();
         let turn = SingleTurn {
@@ -185,6 +198,17 @@ impl RunArgs {
         };
         access.attach(&id, AttachMode::OwnTurns, config).await
     }
+}
+
+/// Reads a JSON Schema for the answer.
+fn read_schema(file: &Path) -> Result<Json, CliError> {
+    let text = fs::read_to_string(file).map_err(anyhow::Error::from);
+    let schema = text.and_then(|text| Ok(serde_json::from_str::<Map<String, Value>>(&text)?));
+    let schema = schema.and_then(|schema| Ok(Json::of(&schema)?));
+    schema.map_err(|error| {
+        let context = format!("failed to read the JSON Schema {}", file.display());
+        CliError::usage(error.context(context)).next("name a file that contains a JSON object")
+    })
 }
 
 /// Returns the next step for an agent that did not start. `doctor` cannot check an adapter of the
@@ -342,7 +366,13 @@ impl SingleTurn {
         open.session.check_host()?;
         Ok(match outcome {
             TurnOutcome::Ended(end) | TurnOutcome::Closed(Some(end), _) => {
-                let code = code_of(&end, || open.session.is_silent(open.own_host()));
+                let mut code = code_of(&end, || open.session.is_silent(open.own_host()));
+                if code == exit::OK
+                    && conversation.lines.is_none()
+                    && !conversation.screen.write_result(&end)?
+                {
+                    code = exit::FAILED;
+                }
                 let next = open.agent.as_ref().and_then(|agent| {
                     let is_not_started = code == exit::NOT_STARTED;
                     let unstarted = || next_for_start(agent, &end, is_ad_hoc, config);

@@ -21,6 +21,53 @@ fn an_adapter_of_the_command_line_answers() {
     assert_eq!(ran.stdout, "hello\n");
 }
 
+/// Applies `output_schema`, and answers with data unless the input is `none`.
+const DATA_ADAPTER: &str = r#"
+for kind, message in messages():
+    if kind == "session.start":
+        fields = message["output_schema"]["required"]
+        say("session.ready", protocol=1, extensions=["turns", "options"], options_applied=["output_schema"])
+    elif kind == "user.input":
+        turn = message["turn_id"]
+        say("output", turn_id=turn, content="I count.\n")
+        result = {} if message["content"] == "none" else {"result": {field: 2 for field in fields}}
+        say("turn.complete", turn_id=turn, **result)
+"#;
+
+#[test]
+fn an_answer_in_the_form_of_a_schema_is_the_result_on_stdout() {
+    let home = Home::new();
+    let adapter = home.adapter(DATA_ADAPTER);
+    home.file(
+        "schema.json",
+        r#"{"type": "object", "required": ["files"]}"#,
+    );
+    let run = |adapter: &str, more: &[&str]| {
+        let options = ["run", "--adapter", adapter, "--output-schema"];
+        home.run([&options[..], more].concat())
+    };
+    let ran = run(&adapter, &["schema.json", "count"]);
+    ran.must_end_with(0).must_say("I count.");
+    assert_eq!(ran.stdout, "{\"files\":2}\n");
+    let ran = run(&adapter, &["schema.json", "--json", "count"]);
+    let lines = ran.must_end_with(0).json_lines();
+    assert_eq!(lines.last().unwrap()["result"]["files"], 2);
+    let none = run(&adapter, &["schema.json", "none"]);
+    none.must_end_with(1)
+        .must_say("the agent gave no data for --output-schema");
+    assert_eq!(none.stdout, "");
+    run(&python_echo(), &["schema.json", "count"])
+        .must_end_with(2)
+        .must_say("omit --output-schema, which this adapter does not support");
+    home.file("list.json", "[]");
+    for file in ["list.json", "missing.json"] {
+        run(&adapter, &[file, "count"])
+            .must_end_with(2)
+            .must_say(&format!("failed to read the JSON Schema {file}: "))
+            .must_say("name a file that contains a JSON object");
+    }
+}
+
 #[test]
 fn the_prompt_is_read_from_a_piped_stdin() {
     for arguments in [&["run", "-"][..], &["run"]] {
