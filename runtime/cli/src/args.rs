@@ -39,9 +39,9 @@ Examples:
   trunkline serve                              drive agents from any language
 
 The configuration is the first of --config FILE, $TRUNKLINE_CONFIG, \
-./trunkline.json, and trunkline/trunkline.json in the user's configuration \
-folder. Without one, `up` offers the installed agents, and every other command \
-the built-in echo.
+./trunkline.json, trunkline/trunkline.json in the user's configuration \
+folder, and the file of the running daemon. Without one, `up` offers the \
+installed agents, and every other command the built-in echo.
 ";
 
 /// Width of a command's name in the help, with its indentation.

@@ -157,6 +157,12 @@ impl DaemonFolder {
         record.ok_or_else(|| self.no_daemon_error())
     }
 
+    /// Returns the configuration file of the daemon, if it is running and has one.
+    pub(crate) fn config_file(&self) -> Option<PathBuf> {
+        let running = self.running().ok().filter(|_| !self.is_down())?;
+        running.effective?.file
+    }
+
     /// Returns the error for a missing daemon.
     fn no_daemon_error(&self) -> CliError {
         CliError::failed(anyhow!("no daemon is running in {}", self.0.display()))

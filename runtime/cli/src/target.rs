@@ -26,7 +26,7 @@ use trunkline_relay::RelayOptions;
 
 use crate::{
     command::{agent_program, installed_agents},
-    completion,
+    completion, daemon,
     error::CliError,
     journal::{self, HostTask},
     overrides::{AgentOverrides, assign, check_defaults, knows},
@@ -311,7 +311,7 @@ pub(crate) fn print_notices(notices: &[String]) {
 /// # Errors
 /// The file is invalid.
 pub(crate) fn read(file: Option<&Path>, check: CheckProfile<'_>) -> Result<Config, CliError> {
-    match discover(file)? {
+    match discover_or_share(file)? {
         Some(document) => parse(&document, check),
         None => Ok(Config::default()),
     }
@@ -338,6 +338,20 @@ fn with_good_webhooks(config: Config) -> Result<Config, CliError> {
 /// The file cannot be read or is not JSON.
 pub(crate) fn discover(file: Option<&Path>) -> Result<Option<Document>, CliError> {
     Document::discover(file, |name| std::env::var_os(name)).map_err(|error| wrong_file(&error))
+}
+
+/// Finds and reads the configuration file, or that of the running daemon if there is none.
+///
+/// # Errors
+/// The file cannot be read or is not JSON.
+fn discover_or_share(file: Option<&Path>) -> Result<Option<Document>, CliError> {
+    let found = discover(file)?;
+    match daemon::folder().filter(|_| found.is_none()) {
+        Some(folder) => folder
+            .config_file()
+            .map_or(Ok(None), |file| discover(Some(&file))),
+        None => Ok(found),
+    }
 }
 
 /// Returns the error for an invalid file.
@@ -479,7 +493,7 @@ impl AgentTarget {
                 json!({ "id": id, "name": name, "external": external }),
             ));
         }
-        Ok(discover(file)?.unwrap_or_else(|| {
+        Ok(discover_or_share(file)?.unwrap_or_else(|| {
             let mut built_in = made(
                 json!({ "id": defaults::BUILT_IN_AGENT, "profile": defaults::BUILT_IN_AGENT }),
             );

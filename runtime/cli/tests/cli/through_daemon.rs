@@ -100,6 +100,31 @@ fn until_detached(home: &Home) -> Vec<String> {
 }
 
 #[test]
+fn a_command_without_a_configuration_uses_the_file_of_the_daemon() {
+    let home = home();
+    let elsewhere = home.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let there = |arguments: &[&str]| {
+        let mut command = at(&home, arguments);
+        Ran::of(command.current_dir(&elsewhere).output().unwrap())
+    };
+    let daemon = Daemon::up(&home);
+    let ran = there(&["run", "--agent", "own", "hello"]);
+    ran.must_end_with(0).must_say(DAEMONS);
+    assert!(ran.stdout.contains("/elsewhere\n"), "{}", ran.stdout);
+    let listed = there(&["agents"]).stdout;
+    assert!(listed.contains("no-such-adapter"), "{listed}");
+    let own = r#"{"agents": [{"id": "mine", "profile": "echo"}]}"#;
+    std::fs::write(elsewhere.join("trunkline.json"), own).unwrap();
+    there(&["run", "--agent", "own", "hello"]).must_say("unknown agent \"own\"; agents: mine;");
+    std::fs::remove_file(elsewhere.join("trunkline.json")).unwrap();
+    daemon.down();
+    there(&["run", "--agent", "own", "hello"])
+        .must_end_with(2)
+        .must_say("unknown agent \"own\"; agents: echo;");
+}
+
+#[test]
 fn the_same_command_shows_the_same_with_a_daemon_and_without() {
     let home = home();
     let daemon = Daemon::up(&home);
@@ -787,7 +812,8 @@ fn a_conversation_without_a_terminal_shows_the_same() {
         ran.must_end_with(0).must_say("a new conversation");
         ran
     };
-    let (there, here) = (talk(&[]), talk(&["--no-daemon"]));
+    let there = talk(&[]);
+    let here = talk(&["--no-daemon"]);
     there.must_say(DAEMONS).must_say("keeps running");
     assert_eq!(there.stdout, here.stdout);
     assert_eq!(
