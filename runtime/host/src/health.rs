@@ -96,7 +96,7 @@ pub struct FailingTurns {
     pub turns: u32,
     /// Their category. `None` if they named none.
     pub category: Option<Category>,
-    /// First line of the last one's message, at most 200 characters, without secrets.
+    /// Message of the last one on one line, at most 200 characters, without secrets.
     pub message: Option<String>,
 }
 
@@ -122,7 +122,7 @@ impl FailingTurns {
         *state = Some(Self {
             turns: before.map_or(0, |before| before.turns).saturating_add(1),
             category,
-            message: message.map(|message| verdict::first_line(&redact::text(message))),
+            message: message.map(|message| verdict::one_line(&redact::text(message))),
         });
     }
 }

@@ -91,7 +91,7 @@ fn not_allowed(health: &AgentHealth) -> Option<Verdict> {
     if health.restart_in.is_some() {
         return None;
     }
-    error(format!("it may not run: {}", first_line(why)))
+    error(format!("it may not run: {}", one_line(why)))
 }
 
 fn failed(health: &AgentHealth) -> Option<Verdict> {
@@ -99,11 +99,11 @@ fn failed(health: &AgentHealth) -> Option<Verdict> {
         .restart_in
         .filter(|_| health.state == AgentState::Failed)?;
     let why = match &health.why {
-        Some(why) => format!(": {}", first_line(why)),
+        Some(why) => format!(": {}", one_line(why)),
         None => String::new(),
     };
     error(format!(
-        "its process failed to start too often{why}; correct that; the next input {} starts it again",
+        "its process failed to start too often{why}; correct that; it may be started again {}",
         in_time(again)
     ))
 }
@@ -178,7 +178,8 @@ fn overflow(health: &AgentHealth) -> Option<Verdict> {
 }
 
 fn noise(health: &AgentHealth) -> Option<Verdict> {
-    let (noise, lines) = (health.counters.noise, health.counters.lines_in);
+    let noise = health.counters.noise;
+    let lines = health.counters.lines_in;
     if noise == 0 {
         return None;
     }
@@ -324,14 +325,12 @@ fn well(health: &AgentHealth) -> Verdict {
     Verdict::new(Severity::Ok, text)
 }
 
-/// The first line of a text that may have more of them, cut where it is very long.
-pub(super) fn first_line(text: &str) -> String {
+/// Returns a text on one line, cut after 200 characters.
+pub(super) fn one_line(text: &str) -> String {
     const LONGEST: usize = 200;
-    let line = text
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .trim_end_matches([';', '.', ':']);
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    let line = lines.join(" ");
+    let line = line.trim_end_matches([';', '.', ':', ' ']);
     match line.char_indices().nth(LONGEST) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line.to_owned(),

@@ -110,7 +110,10 @@ fn what_is_wrong_is_said_with_what_to_do() {
             Box::new(move |health: &mut AgentHealth| failed(health))
                 as Box<dyn Fn(&mut AgentHealth)>,
             Error,
-            &["it may not run: the adapter ended with exit status 2"][..],
+            &[
+                "it may not run: the adapter ended with exit status 2",
+                "last words on stderr: usage",
+            ][..],
         ),
         (
             Box::new(move |health: &mut AgentHealth| {
@@ -121,7 +124,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
             &[
                 "failed to start too often",
                 "exit status 2",
-                "tried again by the next input in 30 s",
+                "it may be started again in 30 s",
             ],
         ),
         (
