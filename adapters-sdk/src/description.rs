@@ -102,10 +102,12 @@ impl Description {
         self
     }
 
-    /// Copies the agent's own conversation: `session.start.resume` with `fork` reaches `start` ([`Description::resumes`]).
+    /// Copies the agent's own conversation: `session.start.resume` with `fork` reaches `start`
+    /// ([`Description::resumes`]).
     ///
-    /// Declares the capability `forks_sessions`. The `session_params` of a turn's end have to name the end of that turn
-    /// in the conversation: a copy has nothing of what follows it. Call it after [`Description::capabilities`].
+    /// Declares the capability `forks_sessions`. The `session_params` of a turn's end have to name
+    /// the end of that turn in the conversation: a copy has nothing of what follows it. Call it
+    /// after [`Description::capabilities`].
     #[must_use]
     pub fn forks(mut self) -> Self {
         self.capabilities.forks_sessions = Some(true);
@@ -121,14 +123,16 @@ impl Description {
         }
     }
 
-    /// Names the options of `session.start` that it honours ([ext.7]). What restricts must be named only if it holds.
+    /// Names the options of `session.start` that it honours ([ext.7]). What restricts must be named
+    /// only if it holds.
     #[must_use]
     pub fn honours<S: Into<String>>(mut self, options: impl IntoIterator<Item = S>) -> Self {
         self.honours.extend(options.into_iter().map(Into::into));
         self
     }
 
-    /// Runs a tool with the input that an approval changes. Without it such an approval reaches the adapter as a denial.
+    /// Runs a tool with the input that an approval changes. Without it such an approval reaches the
+    /// adapter as a denial.
     #[must_use]
     pub fn takes_updated_input(mut self) -> Self {
         self.capabilities.updated_input = Some(true);
@@ -168,7 +172,8 @@ impl Description {
         Self { commands, ..self }
     }
 
-    /// Gives the JSON Schema of its configuration. [`Program::configured`](crate::Program::configured) does so itself.
+    /// Gives the JSON Schema of its configuration.
+    /// [`Program::configured`](crate::Program::configured) does so itself.
     #[cfg(feature = "schema")]
     #[must_use]
     pub fn config<C: schemars::JsonSchema>(self) -> Self {
@@ -279,7 +284,8 @@ fn non_empty<T: Clone>(list: &[T]) -> Option<Vec<T>> {
     (!list.is_empty()).then(|| list.to_vec())
 }
 
-/// Adds what the SDK honours by itself: files go into the exchange folder where the host names one ([file.6], [ext.7]).
+/// Adds what the SDK honours by itself: files go into the exchange folder where the host names one
+/// ([file.6], [ext.7]).
 fn with_folder(mut applied: Vec<String>, options: &SessionStart) -> Vec<String> {
     let folder = "exchange_dir";
     let honoured = options

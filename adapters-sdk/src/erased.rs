@@ -10,7 +10,8 @@ use crate::{Adapter, Check, Description, Error, Input, Session, Turn, session::S
 
 type Hook<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// [`Adapter`] with its futures boxed and its state erased. A session without a state yet gets the default one.
+/// [`Adapter`] with its futures boxed and its state erased. A session without a state yet gets the
+/// default one.
 pub(crate) trait AnyAdapter: Send + Sync + 'static {
     fn turn<'a>(
         &'a self,

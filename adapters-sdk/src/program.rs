@@ -20,14 +20,16 @@ const BAD_CONFIG: u8 = 2;
 
 /// Serves an adapter over stdin and stdout, and returns what `main` returns.
 ///
-/// It answers `--describe` and `--diagnose`, builds its own runtimes, and takes stdin and stdout for itself: what
-/// anything prints to stdout lands on stderr, and children read nothing. It ends within two seconds of the end of
-/// input, of a broken stdout, of SIGTERM and SIGINT, whatever handlers do, with status 0.
+/// It answers `--describe` and `--diagnose`, builds its own runtimes, and takes stdin and stdout
+/// for itself: what anything prints to stdout lands on stderr, and children read nothing. It ends
+/// within two seconds of the end of input, of a broken stdout, of SIGTERM and SIGINT, whatever
+/// handlers do, with status 0.
 pub fn serve_stdio<A: Adapter>(adapter: A) -> ExitCode {
     Program::new(adapter).run()
 }
 
-/// As [`serve_stdio`], on the caller's runtime. Handlers share it: one that blocks its thread may delay the rest.
+/// As [`serve_stdio`], on the caller's runtime. Handlers share it: one that blocks its thread may
+/// delay the rest.
 ///
 /// # Panics
 /// Outside a tokio runtime with time and I/O.
@@ -61,8 +63,8 @@ impl Program {
         Self::of(Box::new(|| Ok(Box::new(adapter))), None)
     }
 
-    /// Runs the adapter that is made of its configuration: see [`config`](crate::config). Its schema is part of
-    /// `--describe`.
+    /// Runs the adapter that is made of its configuration: see [`config`](crate::config). Its
+    /// schema is part of `--describe`.
     #[cfg(feature = "schema")]
     #[must_use]
     pub fn configured<C, A>(build: impl FnOnce(C) -> A + Send + 'static) -> Self
@@ -73,8 +75,8 @@ impl Program {
         Self::of(built(build), Some(schemars::schema_for!(C).to_value()))
     }
 
-    /// As `configured`, with the schema as JSON text that was made beforehand: no schema generator is in the build.
-    /// Text that is not JSON counts as no schema.
+    /// As `configured`, with the schema as JSON text that was made beforehand: no schema generator
+    /// is in the build. Text that is not JSON counts as no schema.
     #[must_use]
     pub fn configured_by<C, A>(schema: &str, build: impl FnOnce(C) -> A + Send + 'static) -> Self
     where
@@ -94,8 +96,8 @@ impl Program {
         }
     }
 
-    /// Sets what `--describe` reports if the configuration is missing or bad, and no adapter can be built that would
-    /// describe itself. For configurations with a required field.
+    /// Sets what `--describe` reports if the configuration is missing or bad, and no adapter can be
+    /// built that would describe itself. For configurations with a required field.
     #[must_use]
     pub fn described(self, unconfigured: Description) -> Self {
         Self {
@@ -122,13 +124,14 @@ impl Program {
         }
     }
 
-    /// Runs it, and returns what `main` returns: 0; 2 for a bad configuration; 1 where the process cannot serve or a
-    /// check of `--diagnose` failed.
+    /// Runs it, and returns what `main` returns: 0; 2 for a bad configuration; 1 where the process
+    /// cannot serve or a check of `--diagnose` failed.
     ///
     /// # Panics
     /// Inside a tokio runtime: use [`Program::run_async`] there.
     pub fn run(self) -> ExitCode {
-        // Handlers have their own threads, so that one that blocks holds up neither a `pong` nor the end of the process.
+        // Handlers have their own threads, so that one that blocks holds up neither a `pong` nor
+        // the end of the process.
         let runtimes = Builder::new_current_thread()
             .enable_all()
             .build()

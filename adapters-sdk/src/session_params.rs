@@ -115,7 +115,9 @@ impl SessionParams {
                 _ => None,
             })
         };
-        let (id, cwd, display_id) = (first(&IDS), first(&[CWD]), first(&DISPLAY_IDS));
+        let id = first(&IDS);
+        let cwd = first(&[CWD]);
+        let display_id = first(&DISPLAY_IDS);
         Self {
             native_session_id: id.unwrap_or_default(),
             cwd,

@@ -81,7 +81,8 @@ async fn a_handler_that_waits_for_a_permission_needs_no_second_thread() {
         Offer::Core,
         64,
     );
-    let (asks, other) = (host.open(), host.open());
+    let asks = host.open();
+    let other = host.open();
     asks.begin("ask");
     let id = asks.asked().await;
     other.send("").await;
@@ -96,7 +97,8 @@ async fn a_flood_holds_up_neither_its_own_stop_nor_another_session() {
         Offer::Core,
         64 * 1024,
     );
-    let (flood, small) = (host.open(), host.open());
+    let flood = host.open();
+    let small = host.open();
     flood.begin(r#"{"$probe":1,"do":[["burst",1000000,10000]]}"#);
     flood
         .wait_for(|body| matches!(body, AdapterBody::Output(_)).then_some(()))

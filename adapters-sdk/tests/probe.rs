@@ -50,7 +50,8 @@ async fn what_is_no_script_goes_to_the_adapter() {
 #[tokio::test(start_paused = true)]
 async fn text_variables_and_the_unknown() {
     let host = probed();
-    let (session, other) = (host.open(), host.open());
+    let session = host.open();
+    let other = host.open();
     let hello = data(&run(&session, json!([["hello"]])).await);
     assert!(
         hello["ops"]
@@ -147,7 +148,8 @@ async fn a_report_knows_inputs_files_and_answers() {
     let path = folder.path().join("f");
     std::fs::write(&path, b"abc").expect("written");
     let host = probed();
-    let (session, other) = (host.open(), host.open());
+    let session = host.open();
+    let other = host.open();
     session.file(path.to_str().expect("text"));
     session.file("/no/such/file");
     session.send("abc").await;

@@ -279,10 +279,8 @@ fn flags_are_answered_and_the_configuration_is_checked() {
             .stdin(Stdio::null())
             .output();
         let output = output.expect("runs");
-        let (stdout, stderr) = (
-            String::from_utf8_lossy(&output.stdout).into_owned(),
-            String::from_utf8_lossy(&output.stderr).into_owned(),
-        );
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code(), stdout, stderr)
     };
     let (code, stdout, _) = run("{}", "--describe");

@@ -88,7 +88,8 @@ fn closed(body: &AdapterBody) -> Option<SessionClosed> {
 #[tokio::test(start_paused = true)]
 async fn state_is_a_sessions_own_and_a_reused_id_starts_afresh() {
     let host = Host::start(Counting);
-    let (a, b) = (host.open(), host.open());
+    let a = host.open();
+    let b = host.open();
     assert_eq!(a.send("").await.text(), "1");
     assert_eq!(a.send("").await.text(), "2");
     assert_eq!(b.send("").await.text(), "1");
@@ -333,7 +334,9 @@ async fn no_more_sessions_than_it_said() {
     }
     assert_eq!(capabilities.max_sessions, Some(2));
     let host = Host::start(Few(few));
-    let (_a, b, c) = (host.open(), host.open(), host.open());
+    let _a = host.open();
+    let b = host.open();
+    let c = host.open();
     assert_eq!(c.wait_for(closed).await.reason, Some(ClosedReason::Limit));
     b.close();
     assert_eq!(host.open().send("room").await.text(), "room");
@@ -349,7 +352,8 @@ async fn flow_holds_back_everything_of_one_session_in_order() {
         Ok(())
     });
     let host = Host::with(Server::new(flood), Offer::These(Extensions::all()), 4096);
-    let (paused, other) = (host.open(), host.open());
+    let paused = host.open();
+    let other = host.open();
     paused.next().await;
     paused.say(FlowPause::default());
     paused.say(FlowPause::default());
@@ -502,10 +506,8 @@ async fn a_file_is_given_to_the_agent_only_as_it_was_announced() {
     let errors: Vec<_> = errors.collect();
     let refused = Some(Category::FileRefused);
     let name = format!("{path:?} was not taken: the file");
-    let (size, digest) = (
-        format!("{name} has 3 bytes, not the 4 that were announced"),
-        format!("{name}'s SHA-256 is not the one that was announced"),
-    );
+    let size = format!("{name} has 3 bytes, not the 4 that were announced");
+    let digest = format!("{name}'s SHA-256 is not the one that was announced");
     assert_eq!(errors, [(refused, &*size), (refused, &*digest)]);
 }
 

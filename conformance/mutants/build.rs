@@ -42,9 +42,11 @@ fn write_enum<'a>(
             .ok_or(format!("a {kind} lacks {key}"))
     };
     let named = pascal(kind);
-    let (mut variants, mut rows) = (String::new(), String::new());
+    let mut variants = String::new();
+    let mut rows = String::new();
     for entry in entries {
-        let (name, about) = (text(entry, "name")?, text(entry, about)?);
+        let name = text(entry, "name")?;
+        let about = text(entry, about)?;
         let variant = pascal(text(entry, "switch").unwrap_or(name));
         writeln!(variants, "#[doc = {about:?}] {variant},")?;
         writeln!(rows, "({named}::{variant}, {name:?}, {about:?}),")?;

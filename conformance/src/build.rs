@@ -91,7 +91,8 @@ impl Build {
 }
 
 fn output_of(history: &History) -> String {
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let mut stdout = Vec::new();
+    let mut stderr = Vec::new();
     history.scan(0, |_, record| {
         match &record.event {
             Event::Adapter { bytes, .. } => {

@@ -30,7 +30,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs the smoke set against an adapter, or with --host against a host: a first result in seconds where nothing fails
+    /// Runs the smoke set against an adapter, or with --host against a host: a first result in
+    /// seconds where nothing fails
     Smoke(run::SmokeArguments),
     /// Runs the adapter cases against any command that speaks the protocol
     Adapter(run::RunArguments),
@@ -54,7 +55,8 @@ enum Command {
     Init(init::InitArguments),
     /// Says what a case demands, of whom, and what it does
     Explain(explain::ExplainArguments),
-    /// Runs the suite against programs that are broken on purpose: each must be caught, odd but correct ones spared
+    /// Runs the suite against programs that are broken on purpose: each must be caught, odd but
+    /// correct ones spared
     Selftest(selftest::SelftestArguments),
 }
 

@@ -104,11 +104,13 @@ impl Suite {
     /// Returns one test for each case.
     pub fn tests(self) -> Vec<Trial> {
         let smoke = self.smoke;
-        let (suite, calibrated) = (Arc::new(self), Arc::new(OnceLock::new()));
+        let suite = Arc::new(self);
+        let calibrated = Arc::new(OnceLock::new());
         cases::of(suite.subject.side)
             .filter(|case| case.smoke || !smoke)
             .map(|case| {
-                let (suite, calibrated) = (Arc::clone(&suite), Arc::clone(&calibrated));
+                let suite = Arc::clone(&suite);
+                let calibrated = Arc::clone(&calibrated);
                 Trial::test(case.id, move || suite.test(case, &calibrated))
             })
             .collect()

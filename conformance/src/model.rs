@@ -281,7 +281,8 @@ impl Model {
                 })
             };
             for turn in session.turns.open() {
-                let (turn_id, stopped) = (turn.id.clone(), turn.stopped);
+                let turn_id = turn.id.clone();
+                let stopped = turn.stopped;
                 add(Side::Adapter, Debt::Turn { turn_id, stopped });
             }
             for message_id in session.turns.unanswered() {
@@ -444,7 +445,8 @@ impl Report {
     }
 
     fn take(&mut self, faults: impl IntoIterator<Item = Fault>) {
-        let (by, session) = (self.by, &self.session);
+        let by = self.by;
+        let session = &self.session;
         self.breaches.extend(faults.into_iter().map(
             |Fault {
                  clause,

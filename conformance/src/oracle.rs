@@ -124,7 +124,8 @@ fn follow(
     fenced.sort_unstable();
     let mut fenced = fenced.into_iter().peekable();
     let (mut model, mut marks) = (Model::new(kind), HashMap::<usize, Mark>::new());
-    let (mut ended, mut broken) = (false, false);
+    let mut ended = false;
+    let mut broken = false;
     for index in order {
         // The record at that place may be on another link.
         while let Some(upto) = fenced.next_if(|upto| *upto <= index) {

@@ -153,14 +153,13 @@ impl Process {
         cap_processes(pid);
 
         let ended = Arc::<Watched<Option<Exit>>>::default();
-        let (stdin, stdout) = (
-            child.stdin.take().map(OwnedFd::from),
-            child.stdout.take().map(OwnedFd::from),
-        );
+        let stdin = child.stdin.take().map(OwnedFd::from);
+        let stdout = child.stdout.take().map(OwnedFd::from);
         let pipe = Pipe::serve(tape.clone(), stdin, stdout, &ended);
         let stderr_ended = Arc::new(Watched::new(child.stderr.is_none()));
         if let Some(stderr) = child.stderr.take() {
-            let (tape, ended) = (tape.clone(), Arc::clone(&stderr_ended));
+            let tape = tape.clone();
+            let ended = Arc::clone(&stderr_ended);
             thread::spawn(move || {
                 pipes::read_stderr(stderr, &tape);
                 ended.change(|ended| *ended = true);

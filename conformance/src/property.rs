@@ -251,7 +251,8 @@ impl Run {
 impl Place {
     /// Returns the number of inputs without an end.
     fn open_turns(&self, t: &Trial) -> usize {
-        let (mut inputs, mut ends) = (0_usize, 0);
+        let mut inputs = 0_usize;
+        let mut ends = 0;
         t.history.scan(0, |_, record| {
             let (message, kind, count) = match (record.host_message(), record.adapter_message()) {
                 (Some(message), _) => (message, "user.input", &mut inputs),

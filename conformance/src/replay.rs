@@ -126,7 +126,8 @@ fn await_counts(
     deadline: Duration,
     process: &Process,
 ) {
-    let (until, mut missing) = (Instant::now() + deadline, wanted.clone());
+    let until = Instant::now() + deadline;
+    let mut missing = wanted.clone();
     let mut from = 0;
     while missing.values().any(|count| *count > 0) && process.exit().is_none() {
         let left = until

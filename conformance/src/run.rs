@@ -137,7 +137,8 @@ pub(crate) fn each<T: Sync, A: Send>(
     jobs: usize,
     act: impl Fn(&T) -> A + Sync,
 ) -> Vec<A> {
-    let (next, answers) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let next = AtomicUsize::new(0);
+    let answers = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
@@ -409,7 +410,8 @@ pub(crate) fn select(side: Side, selectors: &[String]) -> Result<Vec<&'static Ca
 /// Returns true if a selector matches an id: the id, a family, or a pattern with one `*` at its
 /// end.
 fn matches(selector: &str, id: &str) -> bool {
-    let (selector, id) = (selector.to_ascii_uppercase(), id.to_ascii_uppercase());
+    let selector = selector.to_ascii_uppercase();
+    let id = id.to_ascii_uppercase();
     match selector.strip_suffix('*') {
         Some(stem) => id.starts_with(stem),
         None => id == selector || id.starts_with(&format!("{selector}-")),

@@ -177,7 +177,8 @@ fn survive_one(side: Side, variant: &Variant, stub: &Path, depth: Depth) -> (usi
         })
         .collect();
     let results = run::run(&plan(cases, CASES_AT_A_TIME), &subject, &bounds, &Unwatched);
-    let (mut quiet, mut alarms) = (0, Vec::new());
+    let mut quiet = 0;
+    let mut alarms = Vec::new();
     for result in results {
         match result.verdict {
             Verdict::Pass | Verdict::Skip | Verdict::Warn => quiet += 1,

@@ -13,7 +13,8 @@ pub(crate) fn shortest<T: Clone>(
     mut fails: impl FnMut(&[T]) -> bool,
 ) -> Vec<T> {
     let deadline = Instant::now() + within;
-    let (mut kept, mut chunks) = (items.to_vec(), 2);
+    let mut kept = items.to_vec();
+    let mut chunks = 2;
     while kept.len() > 1 {
         let size = kept.len().div_ceil(chunks);
         let mut from = 0;

@@ -75,7 +75,8 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
     recorder.note(Event::Started {
         pid: Some(child.id()),
     });
-    let (to, from) = (child.stdin.take(), child.stdout.take());
+    let to = child.stdin.take();
+    let from = child.stdout.take();
     let (stdin, stdout) = own_pipes()?;
 
     if let Some(to) = to {
@@ -101,7 +102,8 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
     let (over, is_over) = mpsc::sync_channel::<()>(1);
     let passed = Arc::new(AtomicUsize::new(0));
     if let Some(from) = from {
-        let (recorder, passed) = (Arc::clone(&recorder), Arc::clone(&passed));
+        let recorder = Arc::clone(&recorder);
+        let passed = Arc::clone(&passed);
         thread::spawn(move || {
             let record = |bytes: &[u8], ended: bool| {
                 passed.fetch_add(1, Ordering::Relaxed);
@@ -140,7 +142,8 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
 
 /// Copies bytes as they arrive, and passes each line to `record` before it is forwarded.
 fn forward(mut from: impl Read, mut to: impl Write, mut record: impl FnMut(&[u8], bool)) {
-    let (mut splitter, mut buffer) = (Splitter::default(), vec![0; 64 << 10]);
+    let mut splitter = Splitter::default();
+    let mut buffer = vec![0; 64 << 10];
     loop {
         let read = match from.read(&mut buffer) {
             Ok(0) => break,

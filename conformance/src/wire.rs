@@ -177,7 +177,8 @@ mod tests {
     fn a_line_ends_at_lf_and_nowhere_else() {
         let bytes = "a\u{2028}b\u{85}\r\n\n\u{e9}".as_bytes();
         for cut in 0..bytes.len() {
-            let (mut splitter, mut lines) = (Splitter::default(), Vec::new());
+            let mut splitter = Splitter::default();
+            let mut lines = Vec::new();
             splitter.take(&bytes[..cut], |line| lines.push(line.to_vec()));
             splitter.take(&bytes[cut..], |line| lines.push(line.to_vec()));
             assert_eq!(

@@ -76,7 +76,8 @@ fn starts_in_namespaces_are_told_apart_and_end_one_by_one() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let (path, log) = (folder.path(), folder.path().join("log.jsonl"));
+    let path = folder.path();
+    let log = folder.path().join("log.jsonl");
     fs::write(
         path.join("script.json"),
         json!({"at_start": [["pid"]]}).to_string(),

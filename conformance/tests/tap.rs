@@ -61,7 +61,8 @@ fn every_byte_goes_through_and_into_the_recording() {
         bytes.len()
     );
 
-    let (mut host, mut adapter) = (Vec::new(), Vec::new());
+    let mut host = Vec::new();
+    let mut adapter = Vec::new();
     for record in std::fs::read_to_string(&recording).unwrap().lines() {
         let record: Value = serde_json::from_str(record).unwrap();
         let recorded = match (record["line"].as_str(), record["base64"].as_str()) {

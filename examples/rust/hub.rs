@@ -19,7 +19,8 @@ use trunkline_host::{
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // First of all: lets this program be the small process that ends an adapter's whole tree, even when the hub is killed.
+    // First of all: lets this program be the small process that ends an adapter's whole tree, even
+    // when the hub is killed.
     trunkline_host::process::init::hook();
     let mut words = std::env::args().skip(1);
     let command = match words.next() {
@@ -64,7 +65,8 @@ async fn talk(
                 }
                 EventKind::Permission(permission) => ask(name, permission, terminal).await?,
                 EventKind::End(end) => show(name, "end", &how(&end))?,
-                // Thinking, tools, plans, usage, files: see `EventKind`. A question that is dropped is cancelled.
+                // Thinking, tools, plans, usage, files: see `EventKind`. A question that is dropped
+                // is cancelled.
                 _ => {}
             }
         }

@@ -49,7 +49,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 impl Hub {
     /// Takes one turn, by as many hosts as that needs.
     fn turn(&mut self, number: usize, text: &str) -> Result<(), Box<dyn Error>> {
-        let (turn, id) = (format!("t-{number}"), format!("m-{number}"));
+        let turn = format!("t-{number}");
+        let id = format!("m-{number}");
         // By its `message_id` it is one input, however often it is sent.
         let input = json!({"type":"user.input","turn_id":turn,"message_id":id,"content":text});
         for _ in 0..HOSTS {
@@ -108,10 +109,8 @@ impl Hub {
     fn hear(&mut self, turn: &str, input: &Value) -> Result<bool, Box<dyn Error>> {
         while let Some(Ok(line)) = self.host.as_mut().and_then(|(_, lines)| lines.next()) {
             let message: Value = serde_json::from_str(&line).unwrap_or_default();
-            let (kind, seq) = (
-                message["type"].as_str().unwrap_or_default(),
-                message["seq"].as_u64(),
-            );
+            let kind = message["type"].as_str().unwrap_or_default();
+            let seq = message["seq"].as_u64();
             match (kind, seq) {
                 _ if message["session_id"] != self.session.as_str() => {}
                 // Its start was stored, but the reply was lost.

@@ -87,7 +87,8 @@ async fn clear(turn: &Turn, list: &mut List) {
     }
 }
 
-/// Stops between two entries: `stopped` resolves when the user stops the turn, or the session or process ends.
+/// Stops between two entries: `stopped` resolves when the user stops the turn, or the session or
+/// process ends.
 async fn work(turn: &Turn, list: &mut List) -> Result<(), Error> {
     while !list.entries.is_empty() {
         tokio::select! {

@@ -129,8 +129,8 @@ fn todo() -> Option<Dialogue> {
     Some(Dialogue::with(&mut rust("todo"), Dialect::Todo))
 }
 
-/// The Go example, built once. Another run of the tests may build and use it at the same time: the file is replaced,
-/// never written to.
+/// The Go example, built once. Another run of the tests may build and use it at the same time: the
+/// file is replaced, never written to.
 fn built_go() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {

@@ -1,4 +1,5 @@
-//! The conformance suite's smoke set on the Rust skeleton that `init` writes, one test of cargo for each case.
+//! The conformance suite's smoke set on the Rust skeleton that `init` writes, one test of cargo for
+//! each case.
 
 use std::process::ExitCode;
 

@@ -55,7 +55,8 @@ pub fn short(target: &Target) {
 /// Where a promise breaks; the smallest input for it that was found is written among the seeds.
 pub fn long(target: &Target, time: Duration) -> u64 {
     let seeds = seeds(target);
-    let (began, mut cases) = (Instant::now(), 0);
+    let began = Instant::now();
+    let mut cases = 0;
     while began.elapsed() < time {
         round(
             target,

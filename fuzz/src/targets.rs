@@ -38,7 +38,8 @@ fn portions(input: &[u8]) -> (Vec<&[u8]>, &[u8]) {
         return (Vec::new(), input);
     };
     let (sizes, whole) = rest.split_at(rest.len().min(usize::from(count % 16)));
-    let (mut parts, mut left) = (Vec::new(), whole);
+    let mut parts = Vec::new();
+    let mut left = whole;
     for size in sizes {
         let (part, after) = left.split_at(
             left.len()

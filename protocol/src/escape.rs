@@ -175,7 +175,8 @@ mod tests {
     proptest! {
         #[test]
         fn both_writers_agree_and_read_back(text in "\\PC*|[\\x00-\\x7f]{0,80}|(.|\u{2028}|\u{2029}|\u{20ac}|\"|\\\\){0,100}") {
-            let (mut fast, mut plain) = (Vec::new(), Vec::new());
+            let mut fast = Vec::new();
+            let mut plain = Vec::new();
             write_str(&mut fast, &text);
             write_value(&mut plain, text.as_str());
             prop_assert_eq!(&fast, &plain);

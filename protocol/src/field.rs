@@ -1,7 +1,8 @@
 //! Reading the members of a message ([msg.2], [msg.3], [frame.10]).
 //!
-//! A message is split into its members once; each is read by itself, so that the error names the member, the last of
-//! duplicate keys wins, null equals absent, and a member that is not read can hold anything.
+//! A message is split into its members once; each is read by itself, so that the error names the
+//! member, the last of duplicate keys wins, null equals absent, and a member that is not read can
+//! hold anything.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
 
@@ -94,7 +95,8 @@ pub struct Fault {
 pub struct Fields<'a>(Vec<(&'static str, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
-    /// Splits the text of an object, keeping the members of these names. Nothing when it is not a JSON object.
+    /// Splits the text of an object, keeping the members of these names. Nothing when it is not a
+    /// JSON object.
     pub(crate) fn split(object: &'a str, known: &[&[&'static str]]) -> Option<Self> {
         struct Members<'k, 'a>(&'k [&'k [&'static str]], PhantomData<&'a ()>);
         impl<'a> Visitor<'a> for Members<'_, 'a> {
@@ -148,7 +150,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The text of a JSON string, borrowed where it has no escapes. Nothing for other JSON and for an unpaired surrogate.
+/// The text of a JSON string, borrowed where it has no escapes. Nothing for other JSON and for an
+/// unpaired surrogate.
 fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     #[derive(serde::Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -176,7 +179,8 @@ impl<T: Value> Member for T {
 }
 
 impl<T: Value> Member for Option<T> {
-    /// A wrong type counts as absent ([msg.5]); nesting too deep and an impossible id do not ([frame.10], [msg.6]).
+    /// A wrong type counts as absent ([msg.5]); nesting too deep and an impossible id do not
+    /// ([frame.10], [msg.6]).
     fn read(raw: Option<&RawValue>) -> Result<Self, Why> {
         let Some(raw) = raw else { return Ok(None) };
         shallow(raw)?;
@@ -190,7 +194,9 @@ impl<T: Value> Member for Option<T> {
 
 /// Checks that a value nests no deeper than is read.
 fn shallow(raw: &RawValue) -> Result<(), Why> {
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    let mut depth = 0_usize;
+    let mut in_string = false;
+    let mut escaped = false;
     if !raw.get().starts_with(['{', '[']) {
         return Ok(());
     }
@@ -254,7 +260,8 @@ macro_rules! ids {
 
 ids!(SessionId, TurnId, RequestId, MessageId, ToolCallId);
 
-/// The text of an id, nothing where it is empty. A string with an unpaired surrogate is not text ([frame.10]).
+/// The text of an id, nothing where it is empty. A string with an unpaired surrogate is not text
+/// ([frame.10]).
 pub(crate) fn text_id(raw: &RawValue) -> Result<Option<Cow<'_, str>>, Why> {
     match text(raw) {
         Some(id) => Ok((!id.is_empty()).then_some(id)),

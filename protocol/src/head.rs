@@ -38,8 +38,8 @@ impl<'a> Head<'a> {
     /// Reads a line without its LF.
     ///
     /// # Errors
-    /// [`Unread::Noise`] for what is not a JSON object, [`Unread::Bad`] where `type`, `session_id` or `turn_id` are
-    /// unusable.
+    /// [`Unread::Noise`] for what is not a JSON object, [`Unread::Bad`] where `type`, `session_id`
+    /// or `turn_id` are unusable.
     pub fn read(line: &'a str) -> Result<Self, Unread> {
         let scanned = scan::scan(line).or_else(|| scan_generally(line));
         match scanned {
@@ -283,7 +283,9 @@ fn member_in<'a>(first: &'a [u8], name: &str) -> Option<&'a RawValue> {
 /// Splits one whole JSON token off the front; nothing when it does not end here.
 fn split_token(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let bytes = bytes.trim_ascii_start();
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    let mut depth = 0_usize;
+    let mut in_string = false;
+    let mut escaped = false;
     for (at, byte) in bytes.iter().enumerate() {
         match byte {
             _ if escaped => escaped = false,

@@ -1,4 +1,5 @@
-//! The ids of the protocol: opaque strings of 1 to 256 bytes, compared and copied byte for byte ([msg.1], [msg.6]).
+//! The ids of the protocol: opaque strings of 1 to 256 bytes, compared and copied byte for byte
+//! ([msg.1], [msg.6]).
 
 use std::{borrow::Borrow, fmt, sync::Arc};
 

@@ -20,8 +20,9 @@ impl Json {
         serde_json::value::to_raw_value(value).map(|raw| Self::from_raw(&raw))
     }
 
-    /// Keeps a piece of a line. CR between tokens becomes a space, U+2028 and U+2029 their escapes, and an unpaired
-    /// surrogate U+FFFD, since the piece will be written again ([frame.1], [frame.2], [frame.10]).
+    /// Keeps a piece of a line. CR between tokens becomes a space, U+2028 and U+2029 their escapes,
+    /// and an unpaired surrogate U+FFFD, since the piece will be written again ([frame.1],
+    /// [frame.2], [frame.10]).
     pub(crate) fn from_raw(raw: &RawValue) -> Self {
         let text = surrogate::mend(raw.get());
         let clean = memchr::memchr2(b'\r', b'\n', text.as_bytes()).is_none()

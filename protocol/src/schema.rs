@@ -1,7 +1,8 @@
 //! The JSON Schema (2020-12) of both directions.
 //!
-//! The texts are checked in, so that a program can print them without a schema generator in its build. The feature
-//! `schema` adds their generation: `JsonSchema` for every message, and the functions here.
+//! The texts are checked in, so that a program can print them without a schema generator in its
+//! build. The feature `schema` adds their generation: `JsonSchema` for every message, and the
+//! functions here.
 
 #[cfg(feature = "schema")]
 pub use generate::{adapter_to_host, host_to_adapter, hub_to_relay, relay_to_hub};

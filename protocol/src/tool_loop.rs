@@ -1,5 +1,5 @@
-//! Finds an agent that calls the same tools over and over. Pure: calls in, verdicts out. Hosts use it for any adapter,
-//! adapters for their agents.
+//! Finds an agent that calls the same tools over and over. Pure: calls in, verdicts out. Hosts use
+//! it for any adapter, adapters for their agents.
 
 use std::{
     collections::VecDeque,
@@ -102,7 +102,8 @@ impl ToolLoop {
         if self.calls.len() < self.limits.least {
             return Verdict::Fine;
         }
-        let (repeat, alternation) = (self.repeat(), self.alternation());
+        let repeat = self.repeat();
+        let alternation = self.alternation();
         match (repeat, alternation) {
             (block @ Verdict::Block(_), _) | (_, block @ Verdict::Block(_)) => block,
             (Verdict::Fine, alternation) => alternation,

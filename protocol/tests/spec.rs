@@ -351,7 +351,8 @@ fn each_clause_stands_once_in_its_order_and_says_whom_it_binds() {
 fn files(folder: &Path, ending: &str, depth: usize, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
-        let (path, name) = (entry.path(), entry.file_name());
+        let path = entry.path();
+        let name = entry.file_name();
         let kind = entry.file_type().unwrap();
         let skipped =
             name == "target" || name == "node_modules" || name.to_string_lossy().starts_with('.');

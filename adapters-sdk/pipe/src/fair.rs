@@ -236,7 +236,8 @@ impl Fair {
                 continue;
             }
             queue.credit += earned;
-            let (before, answers) = (out.len(), queue.answers);
+            let before = out.len();
+            let answers = queue.answers;
             let cut = queue.write(out, start, turns.batch);
             self.owed |= queue.credit < 0;
             self.answers -= answers - queue.answers;
@@ -286,7 +287,8 @@ impl Queue {
             let Some(message) = self.messages.front() else {
                 break;
             };
-            let (batch, bytes) = (out.len() - start, message.line.len());
+            let batch = out.len() - start;
+            let bytes = message.line.len();
             if batch > 0 && batch + bytes > most {
                 return true;
             }

@@ -2,9 +2,13 @@
 //!
 //! # Theory of operation
 //!
-//! [`take_stdio`] takes descriptors 0 and 1 for the wire, once, for the rest of the process's life. Dropping its result closes the pipe; the descriptors are not given back.
+//! [`take_stdio`] takes descriptors 0 and 1 for the wire, once, for the rest of the process's life.
+//! Dropping its result closes the pipe; the descriptors are not given back.
 //!
-//! [`Fair`] holds the messages that wait for stdout, by session, and decides which session writes next. It is plain data: no lock, no task, no clock. Its owner puts whole messages in, takes a batch for each write, and wakes the sessions that contributed to it; dropping it drops the waiting messages.
+//! [`Fair`] holds the messages that wait for stdout, by session, and decides which session writes
+//! next. It is plain data: no lock, no task, no clock. Its owner puts whole messages in, takes a
+//! batch for each write, and wakes the sessions that contributed to it; dropping it drops the
+//! waiting messages.
 //!
 //! ```
 //! use trunkline_pipe::{Class, Fair, Key, Rounds, Turns};

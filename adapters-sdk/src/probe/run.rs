@@ -59,7 +59,8 @@ async fn take(
     match operation.name.as_str() {
         "hello" => {
             let named = serde_json::to_value(description.printed(None)).unwrap_or_default();
-            let (name, version) = (&named["name"], &named["version"]);
+            let name = &named["name"];
+            let version = &named["version"];
             say(
                 turn,
                 json!({ "$probe": 1, "ops": NAMES, "adapter": name, "version": version }),
@@ -99,7 +100,8 @@ async fn take(
             .await;
         }
         "set" => {
-            let (key, value) = (operation.text_or(""), operation.value());
+            let key = operation.text_or("");
+            let value = operation.value();
             core.with_ledger(|ledger| ledger.set(key, value));
         }
         "get" => {

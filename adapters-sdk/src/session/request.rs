@@ -156,7 +156,8 @@ impl Core {
         let decision = if response.approved && changed && !self.ground.takes_updated_input {
             if let Some(turn_id) = inner.speaks_for(turn) {
                 let category = Some(Category::PermissionDenied);
-                let (message, fatal) = (UNCHANGEABLE.to_owned(), Some(false));
+                let message = UNCHANGEABLE.to_owned();
+                let fatal = Some(false);
                 self.send(
                     turn_id,
                     ErrorEvent {

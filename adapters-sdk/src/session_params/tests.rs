@@ -92,7 +92,8 @@ fn a_person_reads_the_display_id_else_the_id() {
 #[test]
 fn a_conversation_fits_its_own_directory_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let (place, link) = (folder.path().join("place"), folder.path().join("link"));
+    let place = folder.path().join("place");
+    let link = folder.path().join("link");
     std::fs::create_dir(&place).unwrap();
     std::os::unix::fs::symlink(&place, &link).unwrap();
     let params = SessionParams {
@@ -135,7 +136,8 @@ proptest! {
         display_id in prop::option::of(".{1,40}"),
         more in prop::collection::hash_map("own_[a-z]{1,6}", any_json(), 0..4),
     ) {
-        let params = SessionParams { native_session_id: id, cwd, display_id, more: more.into_iter().collect() };
+        let more = more.into_iter().collect();
+        let params = SessionParams { native_session_id: id, cwd, display_id, more };
         let resume = Resume { params: params.to_json(), ..Resume::default() };
         prop_assert_eq!(SessionParams::read(&resume), Ok(Some(params)));
     }

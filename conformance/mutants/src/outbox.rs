@@ -82,7 +82,8 @@ impl Outbox {
         fault: Option<Fault>,
         written: impl Fn(io::Result<()>) + Send + 'static,
     ) -> Self {
-        let (state, changed) = (Mutex::default(), Condvar::new());
+        let state = Mutex::default();
+        let changed = Condvar::new();
         let outbox = Self(Arc::new(Shared {
             fault,
             state,
@@ -155,7 +156,8 @@ impl Outbox {
     }
 
     fn run(self, pipe: &Arc<File>, written: impl Fn(io::Result<()>)) {
-        let (mut kept, mut threads) = (Vec::new(), VecDeque::new());
+        let mut kept = Vec::new();
+        let mut threads = VecDeque::new();
         if self.0.fault == Some(Fault::Bom) {
             kept.extend_from_slice(b"\xef\xbb\xbf");
         }

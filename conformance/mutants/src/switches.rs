@@ -1,6 +1,7 @@
 //! The one behavior of a process that differs from the reference.
 
-/// The switches of one program: those that `build.rs` makes from its list, and the one that the command line chose.
+/// The switches of one program: those that `build.rs` makes from its list, and the one that the
+/// command line chose.
 macro_rules! program {
     ($(#[$about:meta])* $program:ident, $list:literal) => {
         $(#[$about])*
@@ -11,8 +12,8 @@ macro_rules! program {
 
             static CHOSEN: OnceLock<(Option<Mutant>, Option<Variant>)> = OnceLock::new();
 
-            /// Chooses by a flag and a name, once and before anything else runs; `false` where there is no such
-            /// switch.
+            /// Chooses by a flag and a name, once and before anything else runs; `false` where
+            /// there is no such switch.
             #[must_use]
             pub fn choose(flag: &str, name: &str) -> bool {
                 let mutant = MUTANTS.iter().find(|known| known.1 == name).map(|known| known.0);

@@ -118,7 +118,8 @@ fn ends_a_turn(words: &[String]) -> Option<bool> {
 
 #[test]
 fn each_one_passes_the_plainest_case() {
-    let (mutants, variants) = (entries("mutant"), entries("variant"));
+    let mutants = entries("mutant");
+    let variants = entries("variant");
     let all: Vec<_> = mutants.iter().chain(&variants).collect();
     let slow: Vec<_> = std::thread::scope(|scope| {
         let quarter = all.len().div_ceil(4);

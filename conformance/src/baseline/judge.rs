@@ -216,11 +216,9 @@ mod tests {
     fn an_entry_decides_by_what_it_expects() {
         use Standing::*;
         use Verdict::{Fail, Flaky, Inconclusive, Pass, Skip, Unsupported, Warn};
-        let (fail, flaky, unclear) = (
-            "expect = \"fail\"",
-            "expect = \"flaky\"",
-            "expect = \"inconclusive\"",
-        );
+        let fail = "expect = \"fail\"";
+        let flaky = "expect = \"flaky\"";
+        let unclear = "expect = \"inconclusive\"";
         for (entry, verdict, standing, exit, notices) in [
             (fail, Fail, Known, 0, 0),
             (fail, Unsupported, Known, 0, 0),

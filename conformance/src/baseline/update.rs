@@ -55,7 +55,8 @@ pub(crate) fn update(
         Some((text, baseline)) => without(text, baseline, &stale),
         None => (head(suite), Vec::new()),
     };
-    let (mut added, mut refused) = (Vec::new(), Vec::new());
+    let mut added = Vec::new();
+    let mut refused = Vec::new();
     for candidate in candidates {
         if !matches!(
             candidate.standing,

@@ -83,7 +83,8 @@ fn read_block(rest: &mut &'static str, indent: usize) -> Result<Vec<Step>, Strin
 
 /// Reads a step, of one line unless its JSON or its texts span more.
 fn read_step(rest: &mut &'static str) -> Result<Step, String> {
-    let (mut operands, mut texts) = (Vec::new(), Vec::new());
+    let mut operands = Vec::new();
+    let mut texts = Vec::new();
     loop {
         *rest = rest.trim_start_matches(' ');
         let line = rest.lines().next().unwrap_or_default();

@@ -191,7 +191,8 @@ fn of_clause(clause: &Clause) -> String {
 
 /// A name and its text, wrapped.
 fn entry(name: &str, text: &str) -> String {
-    let (mut lines, mut line) = (Vec::new(), String::new());
+    let mut lines = Vec::new();
+    let mut line = String::new();
     for word in text.split(' ') {
         if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH - 12 {
             lines.push(std::mem::take(&mut line));

@@ -31,8 +31,9 @@ pub(super) struct InitArguments {
     /// The action that CI runs the suite by
     #[arg(long, value_name = "NAME@COMMIT", default_value = ACTION)]
     action: String,
-    /// For an adapter in Rust, Python, TypeScript or Node: the folder `adapters-sdk` of a checkout, since none of the packages is
-    /// on an index yet; without it only the one in Rust uses a package
+    /// For an adapter in Rust, Python, TypeScript or Node: the folder `adapters-sdk` of a checkout,
+    /// since none of the packages is on an index yet; without it only the one in Rust uses a
+    /// package
     #[arg(long, value_name = "FOLDER")]
     sdk: Option<PathBuf>,
 }

@@ -126,7 +126,10 @@ fn case_lines(sides: &'static [Side]) -> String {
 
 fn clause_lines(sides: &'static [Side]) -> String {
     let bold = anstyle::Style::new().bold();
-    let (mut text, mut tested, mut excused, mut open) = (String::new(), 0, 0, 0);
+    let mut text = String::new();
+    let mut tested = 0;
+    let mut excused = 0;
+    let mut open = 0;
     for clause in clauses_of(sides) {
         text.push_str(&format!(
             "{bold}[{}]{bold:#}  {}, {} ({})\n    {}\n",
@@ -169,7 +172,8 @@ pub(super) fn case_value(case: &Case) -> Value {
 
 /// A clause as data, with its cases or excuses by side.
 pub(super) fn clause_value(clause: &Clause, sides: &[Side]) -> Value {
-    let (mut tested, mut excused) = (serde_json::Map::new(), serde_json::Map::new());
+    let mut tested = serde_json::Map::new();
+    let mut excused = serde_json::Map::new();
     for side in sides.iter().filter(|side| clause.binds.includes(**side)) {
         let ids = match stand(clause, *side) {
             Stand::Tested(own) => own.iter().map(|case| case.id).collect(),

@@ -44,7 +44,8 @@ pub(super) struct MatrixArguments {
 pub(super) fn matrix(arguments: &MatrixArguments) -> Result<u8, String> {
     let seed = arguments.manner.seed()?;
     let selected = selected(arguments)?;
-    let (started, began) = (Moment::now(), Instant::now());
+    let started = Moment::now();
+    let began = Instant::now();
     let mut rows = Vec::new();
     let named = named(&arguments.configs);
     let count = named.len();
@@ -113,7 +114,8 @@ fn selected(arguments: &MatrixArguments) -> Result<BTreeMap<Side, Vec<&'static C
                 .cloned()
                 .collect()
         };
-        let (wanted, except) = (of_side(&arguments.cases), of_side(&arguments.manner.except));
+        let wanted = of_side(&arguments.cases);
+        let except = of_side(&arguments.manner.except);
         let mut cases = match wanted.is_empty() && !arguments.cases.is_empty() {
             true => Vec::new(),
             false => run::select(side, &wanted)?,
@@ -210,7 +212,8 @@ fn judge(
         subject.class = class;
     }
     let redactor = Redactor::of(&subject);
-    let (started, began) = (Moment::now(), Instant::now());
+    let started = Moment::now();
+    let began = Instant::now();
     if let Some(Err(error)) = subject.build.as_ref().map(Build::run) {
         return Err(not_started(redactor.text(&error.to_string())));
     }

@@ -92,7 +92,8 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<u8, String> {
     } else {
         Ending::AtRest
     };
-    let (mut judgement, mut left_out) = (Judgement::default(), 0);
+    let mut judgement = Judgement::default();
+    let mut left_out = 0;
     for run in recording.runs() {
         let mut of_run = oracle::judge_both(&run.records, ending);
         for finding in &mut of_run.findings {

@@ -189,7 +189,8 @@ fn execute(
     let seed = shared.manner.seed()?;
     let listed = shared.baseline.as_deref().map(read_baseline).transpose()?;
     let redactor = Redactor::of(&subject);
-    let (started, began) = (Moment::now(), Instant::now());
+    let started = Moment::now();
+    let began = Instant::now();
     if let Some(Err(error)) = subject.build.as_ref().map(Build::run) {
         let reason = error.to_string();
         return Ok(not_started(

@@ -28,7 +28,8 @@ pub(super) struct SelftestArguments {
     /// Mutants of a side at a time, and cases of its variants
     #[arg(long, value_name = "N", default_value_t = 6)]
     jobs: usize,
-    /// Put the benign variants through the whole suite, not only the smoke set and the cases that concern them
+    /// Put the benign variants through the whole suite, not only the smoke set and the cases that
+    /// concern them
     #[arg(long)]
     full: bool,
     /// Leave out the benign variants

@@ -147,7 +147,8 @@ impl Recording {
     fn left_out(&self, log: &Log, process: u32) -> BTreeSet<String> {
         let own = log.left_out.iter().filter(|(of, _)| *of == process);
         let mut left_out: BTreeSet<String> = own.map(|(_, session)| session.clone()).collect();
-        let (mut started, mut open) = (BTreeSet::new(), BTreeSet::new());
+        let mut started = BTreeSet::new();
+        let mut open = BTreeSet::new();
         let mut gaps = log.gaps.iter().filter(|gap| gap.is_of(process)).peekable();
         for (index, record) in self.records.iter().enumerate() {
             while gaps.next_if(|gap| gap.at <= index).is_some() {

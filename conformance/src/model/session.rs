@@ -278,7 +278,8 @@ impl Session {
         table: &'static Table,
         reading: &Reading,
     ) -> (Faults, Faults) {
-        let (mut faults, mut of_host) = (Faults::new(), Faults::new());
+        let mut faults = Faults::new();
+        let mut of_host = Faults::new();
         if table.name == "session.ready" {
             self.ready(message, &mut faults, &mut of_host);
         } else if self.agreement == Agreement::Unknown {

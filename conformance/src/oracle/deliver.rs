@@ -196,7 +196,8 @@ fn said(record: &Record, message: &Message) -> Option<Said> {
     let (what, bytes) = match summary["ev"].as_str() {
         Some("burst") => {
             let size = number("size")?;
-            let (from, count) = (summary["from"].as_u64()?, summary["count"].as_u64()?);
+            let from = summary["from"].as_u64()?;
+            let count = summary["count"].as_u64()?;
             (What::Burst { from, count, size }, size + 128)
         }
         Some(_) => {

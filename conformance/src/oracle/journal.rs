@@ -97,10 +97,8 @@ pub(super) fn judge(records: &[Record], judgement: &mut Judgement) {
             }
             ("session.refused", _) => drop(heard.asked.pop_front()),
             ("lag", _) => {
-                let (from, to) = (
-                    number("from").unwrap_or_default(),
-                    number("to").unwrap_or_default(),
-                );
+                let from = number("from").unwrap_or_default();
+                let to = number("to").unwrap_or_default();
                 if heard.next != Some(from) || to < from {
                     let next = heard.next.unwrap_or_default();
                     found(

@@ -43,7 +43,8 @@ impl Pipe {
             output: Arc::default(),
         };
         if let Some(stdin) = stdin {
-            let (own, ended) = (pipe.clone(), Arc::clone(ended));
+            let own = pipe.clone();
+            let ended = Arc::clone(ended);
             thread::spawn(move || pipes::write_all(stdin, &own.input, &ended, &own.tape));
         }
         if let Some(stdout) = stdout {

@@ -73,7 +73,8 @@ pub(super) fn write_all(
                 input.writing = true;
                 // Recorded under the lock: the program may use the id again at once.
                 record_host(tape, &denial, Intent::Valid, |_| {});
-                let (cuts, gap) = (Vec::new(), Duration::ZERO);
+                let cuts = Vec::new();
+                let gap = Duration::ZERO;
                 return Some(Some((
                     Write1 {
                         bytes: denial,
@@ -180,7 +181,8 @@ pub(super) fn read_stdout(
     input: &Watched<Input>,
     tape: &Tape,
 ) {
-    let (mut splitter, mut buffer) = (Splitter::default(), vec![0; 64 << 10]);
+    let mut splitter = Splitter::default();
+    let mut buffer = vec![0; 64 << 10];
     loop {
         if output.wait(|output| (output.close || !output.paused).then_some(output.close)) {
             break;
@@ -245,7 +247,8 @@ fn record_adapter(tape: &Tape, input: &Watched<Input>, line: &[u8], ended: bool)
 
 /// Reads stderr to its end, whatever its size, and keeps the first of it.
 pub(super) fn read_stderr(mut stderr: impl Read, tape: &Tape) {
-    let (mut buffer, mut kept) = (vec![0; 16 << 10], 0);
+    let mut buffer = vec![0; 16 << 10];
+    let mut kept = 0;
     while let Ok(read) = stderr.read(&mut buffer) {
         if read == 0 {
             break;

@@ -42,10 +42,8 @@ pub(super) fn svg(case: &CaseData) -> String {
         .map(|row| beside(row).chars().count())
         .max()
         .unwrap_or_default();
-    let (width, height) = (
-        text_at + widest * 8 + 20,
-        TOP + case.diagram.len() * STEP + 10,
-    );
+    let width = text_at + widest * 8 + 20;
+    let height = TOP + case.diagram.len() * STEP + 10;
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"what happened in {}\">\n",

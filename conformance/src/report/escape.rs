@@ -46,7 +46,8 @@ pub(super) fn markdown(text: &str) -> String {
 
 /// A fence for a Markdown block that the text cannot close.
 pub(super) fn fence_for(text: &str) -> String {
-    let (mut longest, mut run) = (0, 0);
+    let mut longest = 0;
+    let mut run = 0;
     for character in text.chars() {
         run = if character == '`' { run + 1 } else { 0 };
         longest = longest.max(run);

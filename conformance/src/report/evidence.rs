@@ -112,10 +112,8 @@ pub(super) fn point_latest(folder: &Path) -> io::Result<()> {
     let (Some(results), Some(name)) = (folder.parent(), folder.file_name()) else {
         return Ok(());
     };
-    let (latest, fresh) = (
-        results.join("latest"),
-        results.join(format!(".latest-{}", std::process::id())),
-    );
+    let latest = results.join("latest");
+    let fresh = results.join(format!(".latest-{}", std::process::id()));
     if fs::symlink_metadata(&latest).is_ok_and(|there| !there.is_symlink()) {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,

@@ -102,7 +102,8 @@ pub(super) fn document(run: &Run<'_>, folder: Option<&Path>) -> Document {
 }
 
 fn case(run: &Run<'_>, held: &Repeated, folder: Option<&Path>) -> CaseData {
-    let (result, case) = (&held.result, held.result.case);
+    let result = &held.result;
+    let case = held.result.case;
     let kept = evidence::worth_keeping(result.verdict);
     CaseData {
         id: case.id.to_owned(),

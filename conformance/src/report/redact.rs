@@ -133,7 +133,8 @@ impl Redactor {
     }
 
     fn stream(&self, records: &mut [Record], link: Link, pick: fn(&Record) -> Option<&Arc<[u8]>>) {
-        let (mut whole, mut parts) = (Vec::new(), Vec::new());
+        let mut whole = Vec::new();
+        let mut parts = Vec::new();
         for (index, record) in records
             .iter()
             .enumerate()
@@ -173,7 +174,8 @@ impl Needle {
         let Some((first, rest)) = self.pieces.split_first() else {
             return Vec::new();
         };
-        let (mut found, mut from) = (Vec::new(), 0);
+        let mut found = Vec::new();
+        let mut from = 0;
         while let Some(start) = position(&bytes[from..], first).map(|at| from + at) {
             from = start + 1;
             if let Some(end) = rest
@@ -209,7 +211,8 @@ fn position(bytes: &[u8], piece: &[u8]) -> Option<usize> {
 
 /// A part of the bytes, with a mask where a range begins in it and nothing for the rest of the range.
 fn masked(bytes: &[u8], ranges: &[(usize, usize)], part: std::ops::Range<usize>) -> Vec<u8> {
-    let (mut kept, mut at) = (Vec::with_capacity(part.len()), part.start);
+    let mut kept = Vec::with_capacity(part.len());
+    let mut at = part.start;
     for &(start, end) in ranges
         .iter()
         .filter(|(start, end)| *start < part.end && *end > part.start)

@@ -312,7 +312,8 @@ fn markdown_holds_no_markup_of_the_peer() {
     for document in documents() {
         let text = Format::Markdown.of(&document);
         // In a fenced block nothing is markup; the fence is longer than any that the peer wrote.
-        let (mut outside, mut fence) = (String::new(), None);
+        let mut outside = String::new();
+        let mut fence = None;
         for line in text.lines() {
             match fence {
                 None if line.starts_with("````") => fence = line.strip_suffix("text"),
@@ -509,7 +510,9 @@ fn well_formed(text: &str) -> Result<(), String> {
     if let Some(found) = text.chars().find(|c| forbidden(*c)) {
         return Err(format!("character {found:?}"));
     }
-    let (mut open, mut roots, mut rest) = (Vec::new(), 0, text);
+    let mut open = Vec::new();
+    let mut roots = 0;
+    let mut rest = text;
     while let Some(start) = rest.find('<') {
         entities(&rest[..start])?;
         let end = rest[start..].find('>').ok_or("an open tag")? + start;

@@ -99,10 +99,8 @@ fn quiet_notes(document: &Document, to: &mut dyn Write) -> io::Result<()> {
             .and_then(|rest| rest.split_once("it could not be judged: "))
         {
             Some((_, why)) => {
-                let (count, s) = (
-                    cases.len(),
-                    if cases.len() == 1 { " rests" } else { "s rest" },
-                );
+                let count = cases.len();
+                let s = if cases.len() == 1 { " rests" } else { "s rest" };
                 writeln!(
                     to,
                     "note      {}; {count} case{s} on the probe: {ids}",

@@ -79,10 +79,8 @@ impl Repeated {
     fn take(&mut self, mut result: CaseResult, seed: u64) {
         self.rounds += 1;
         self.failed += u32::from(is_red(result.verdict));
-        let (took, attempts) = (
-            self.result.took + result.took,
-            self.result.attempts.saturating_add(result.attempts),
-        );
+        let took = self.result.took + result.took;
+        let attempts = self.result.attempts.saturating_add(result.attempts);
         if result.verdict > self.result.verdict {
             std::mem::swap(&mut self.result, &mut result);
             self.run_seed = seed;

@@ -222,7 +222,8 @@ fn one(action: &Value, at: &str) -> Result<Action, ScriptError> {
             channel: args.optional_text()?,
         },
         "flood" => {
-            let (total, size) = (bytes(&mut args)?, bytes(&mut args)?.max(1));
+            let total = bytes(&mut args)?;
+            let size = bytes(&mut args)?.max(1);
             Action::Burst {
                 count: total.div_ceil(size),
                 size,

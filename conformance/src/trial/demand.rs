@@ -133,7 +133,8 @@ impl Trial {
         expected: impl Display,
         act: impl Fn(&mut Self) -> Outcome,
     ) -> Outcome {
-        let (mut answers, mut own) = (self.kinds_while(session, &act)?, BTreeSet::new());
+        let mut answers = self.kinds_while(session, &act)?;
+        let mut own = BTreeSet::new();
         for _ in 0..2 {
             if answers.is_empty() {
                 break;
@@ -171,7 +172,8 @@ impl Trial {
         member: &str,
         wanted: impl Into<Value>,
     ) -> Outcome {
-        let (got, wanted) = (seen.value(member), wanted.into());
+        let got = seen.value(member);
+        let wanted = wanted.into();
         self.demand(
             got == wanted,
             format!("`{member}` of `{}`: {wanted}", seen.kind()),

@@ -155,10 +155,8 @@ impl Trial {
         if self.subject.side != Side::Host {
             return self.subject.command.clone();
         }
-        let (first, second) = (
-            self.stub_command(Which::First),
-            self.stub_command(Which::Second),
-        );
+        let first = self.stub_command(Which::First);
+        let second = self.stub_command(Which::Second);
         let journal = self.path("journal").display().to_string();
         let fill = |argument: &String| {
             let adapters = argument.replace(Which::First.placeholder(), &first);

@@ -59,8 +59,8 @@ impl Trial {
     ///
     /// # Errors
     ///
-    /// [`Stop::Skip`] without both, [`Stop::Inconclusive`] when the recipe provokes none, a failure when the probe
-    /// does not ask.
+    /// [`Stop::Skip`] without both, [`Stop::Inconclusive`] when the recipe provokes none, a failure
+    /// when the probe does not ask.
     pub(crate) fn ask(&mut self, session: &Session, ask: &Ask) -> Outcome<Request> {
         if self.has_probe(&["ask"]) {
             let from = self.probe(session, &json!([["ask", ask.members()]]))?;

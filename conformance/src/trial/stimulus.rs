@@ -39,8 +39,8 @@ impl Trial {
     ///
     /// # Errors
     ///
-    /// [`Stop::Skip`] when the probe lacks an operation, [`Stop::Unsupported`] when it refuses one, a failure when
-    /// the turn does not end.
+    /// [`Stop::Skip`] when the probe lacks an operation, [`Stop::Unsupported`] when it refuses one,
+    /// a failure when the turn does not end.
     pub(crate) fn probe_turn(&mut self, session: &Session, ops: &Value) -> Outcome<TurnSeen> {
         let from = self.probe(session, ops)?;
         let turn = self.end_of(session, from)?;

@@ -128,10 +128,8 @@ impl Trial {
     ///
     /// As [`Self::end_of`].
     pub(crate) fn end_of_burst(&mut self, session: &Session, from: usize) -> Outcome<TurnSeen> {
-        let (began, nth) = (
-            Instant::now(),
-            self.ends.get(session.id()).copied().unwrap_or_default(),
-        );
+        let began = Instant::now();
+        let nth = self.ends.get(session.id()).copied().unwrap_or_default();
         let mut come = 0;
         while self.nth_end(session, nth, self.bounds.deadline).is_none() {
             let now = self.messages_seen();

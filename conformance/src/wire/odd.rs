@@ -6,7 +6,9 @@ const DEPTH: usize = 100;
 /// The same text without what a strict parser refuses. What is not JSON stays no JSON.
 pub(super) fn tamed(text: &str) -> String {
     let bytes = text.as_bytes();
-    let (mut out, mut at, mut depth) = (String::with_capacity(text.len()), 0, 0_usize);
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    let mut depth = 0_usize;
     while at < bytes.len() {
         match bytes[at] {
             b'"' => {

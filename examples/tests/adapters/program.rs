@@ -91,8 +91,8 @@ pub(crate) fn rust(name: &str) -> Command {
     command(&[profile.join("examples").join(name)])
 }
 
-/// A running program in a process group of its own. Dropping it kills what still runs of it, and shows its stderr if
-/// the test fails.
+/// A running program in a process group of its own. Dropping it kills what still runs of it, and
+/// shows its stderr if the test fails.
 pub(crate) struct Program {
     /// The writer takes its stdin.
     pub(crate) child: Child,

@@ -34,7 +34,8 @@ pub(super) const LINES: Target = Target {
 
 fn run(input: &[u8]) {
     let (parts, whole) = portions(input);
-    let (split, at_once) = (items(&parts), items(&[whole]));
+    let split = items(&parts);
+    let at_once = items(&[whole]);
     assert_eq!(split, at_once, "items do not depend on reads");
     let named = split.iter().filter(|item| item.starts_with("Line")).count();
     let text = String::from_utf8_lossy(whole);

@@ -136,7 +136,8 @@ fn one_reading(rewritten: &[u8], whole: &[u8]) {
 
 fn chunked(input: &[u8]) {
     let (parts, whole) = portions(input);
-    let (split, at_once) = (fuzz::chunked(&parts), fuzz::chunked(&[whole]));
+    let split = fuzz::chunked(&parts);
+    let at_once = fuzz::chunked(&[whole]);
     let said =
         |read: &Option<(bool, Vec<u8>)>| read.as_ref().map(|(done, out)| (*done, data(out, *done)));
     assert_eq!(
@@ -173,7 +174,8 @@ fn data(mut written: &[u8], done: bool) -> Vec<u8> {
 
 fn client_hello(input: &[u8]) {
     let (parts, whole) = portions(input);
-    let (split, at_once) = (fuzz::client_hello(&parts), fuzz::client_hello(&[whole]));
+    let split = fuzz::client_hello(&parts);
+    let at_once = fuzz::client_hello(&[whole]);
     assert_eq!(split, at_once, "a hello does not depend on reads");
     if let Some((Some(name), ..)) = at_once {
         assert!(

@@ -31,11 +31,12 @@ objects! {
         pub request_id: RequestId,
         /// The tool.
         pub tool: String,
-        /// The text for a person. Always written; a host supplies one where an adapter did not ([permission.6]).
+        /// The text for a person. Always written; a host supplies one where an adapter did not
+        /// ([permission.6]).
         #[cfg_attr(feature = "schema", schemars(required))]
         pub description: Option<String>,
-        /// The object of the tool: a command, a path, an address. Always written; a host supplies the empty text where
-        /// an adapter did not, and then no rule approves ([permission.6]).
+        /// The object of the tool: a command, a path, an address. Always written; a host supplies
+        /// the empty text where an adapter did not, and then no rule approves ([permission.6]).
         #[cfg_attr(feature = "schema", schemars(required))]
         pub resource: Option<String>,
         /// The tool's input (`control`).

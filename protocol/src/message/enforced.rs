@@ -2,8 +2,8 @@
 
 use super::SessionStart;
 
-/// A field of `session.start` that restricts the agent: if a session asks for it and the adapter does not list it in
-/// `options_applied`, the host refuses the session ([ext.7]).
+/// A field of `session.start` that restricts the agent: if a session asks for it and the adapter
+/// does not list it in `options_applied`, the host refuses the session ([ext.7]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EnforcedOption {
     /// `denied_tools`.

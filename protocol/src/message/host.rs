@@ -93,8 +93,8 @@ objects! {
         pub params: Option<Json>,
         /// True to replay earlier messages, marked as history.
         pub history: Option<bool>,
-        /// True to begin a copy of the conversation, which stays as it is. Only for an adapter with the capability
-        /// `forks_sessions`.
+        /// True to begin a copy of the conversation, which stays as it is. Only for an adapter with
+        /// the capability `forks_sessions`.
         pub fork: Option<bool>,
     }
 

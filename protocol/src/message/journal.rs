@@ -10,7 +10,8 @@ use crate::{Json, MessageId, RequestId, TurnId};
 pub const MAX_TITLE: usize = 200;
 
 objects! {
-    /// Opens a session of the journal on this pipe: the entries that there are come again, then new ones ([journal.5]).
+    /// Opens a session of the journal on this pipe: the entries that there are come again, then new
+    /// ones ([journal.5]).
     #[derive(Default)]
     pub struct SessionAttach {
         /// The last entry that the hub has; 0 for none.
@@ -34,8 +35,8 @@ objects! {
     /// Leaves the session on this pipe; the session continues ([journal.6]).
     #[derive(Default)]
     pub struct SessionDetach {
-        /// True to close the session at its agent when nothing is open in it and no hub is attached; the next input
-        /// opens it again ([journal.6]).
+        /// True to close the session at its agent when nothing is open in it and no hub is
+        /// attached; the next input opens it again ([journal.6]).
         pub release: Option<bool>,
     }
 
@@ -108,8 +109,8 @@ objects! {
         pub cwd: Option<String>,
         /// True if it is archived ([journal.13]).
         pub archived: Option<bool>,
-        /// The way in which the agent of a copy gets the conversation ([journal.14]). Absent: it is no copy, or its agent
-        /// has begun its own conversation.
+        /// The way in which the agent of a copy gets the conversation ([journal.14]). Absent: it is
+        /// no copy, or its agent has begun its own conversation.
         pub copied: Option<CopiedContext>,
     }
 
@@ -212,7 +213,8 @@ objects! {
         pub source: Option<String>,
         /// The time for which nothing has come, in milliseconds, for `stalled`.
         pub silent_ms: Option<u64>,
-        /// The time to the first deadline that ends the turn, in milliseconds, for `stalled`. Absent: it has none.
+        /// The time to the first deadline that ends the turn, in milliseconds, for `stalled`.
+        /// Absent: it has none.
         pub deadline_ms: Option<u64>,
     }
 
@@ -373,7 +375,8 @@ names! {
         Resumed = "resumed",
         /// The host that served it has ended, and another one has its journal.
         HostRestarted = "host_restarted",
-        /// A host of a cluster has it from now on; `message` is the host's name. The first entry of its epoch.
+        /// A host of a cluster has it from now on; `message` is the host's name. The first entry of
+        /// its epoch.
         Moved = "moved",
         /// Began as a copy of another session, whose entries precede this one ([journal.14]).
         ForkedFrom = "forked_from",

@@ -259,7 +259,8 @@ direction! {
 }
 
 direction! {
-    /// The types of messages from a relay that keeps a journal to its hub, beside [`AdapterKind`] ([journal.1]).
+    /// The types of messages from a relay that keeps a journal to its hub, beside [`AdapterKind`]
+    /// ([journal.1]).
     kind RelayKind;
     /// A message from a relay that keeps a journal to its hub, without its ids.
     body RelayBody {

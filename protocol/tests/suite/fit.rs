@@ -152,7 +152,8 @@ fn the_largest_members_give_way_and_the_message_says_so() {
             match short.get(name) {
                 None => assert_eq!(name, left, "{line}"),
                 Some(kept) if name == cut => {
-                    let (kept, whole) = (kept.as_str().unwrap(), value.as_str().unwrap());
+                    let kept = kept.as_str().unwrap();
+                    let whole = value.as_str().unwrap();
                     assert!(whole.starts_with(kept) && kept.len() > 200, "{kept}");
                 }
                 Some(kept) => assert_eq!(kept, value),
@@ -205,7 +206,8 @@ fn large_members_go_by_file_the_largest_first_and_come_back_whole() {
         let mut line = line;
         line["session_id"] = "s-1".into();
         let message = AdapterMessage::parse(&line.to_string()).unwrap();
-        let (mut kept, mut lines) = (Vec::new(), Vec::new());
+        let mut kept = Vec::new();
+        let mut lines = Vec::new();
         let mut keep = |json: &str| {
             kept.push(json.to_owned());
             let sha256 = Sha256::of(json.as_bytes());

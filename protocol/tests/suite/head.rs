@@ -91,10 +91,8 @@ fn ids<B: Body>(message: Result<Envelope<B>, Unread>) -> (SessionId, Option<Turn
 
 fn agrees(way: Way, line: &str) {
     let head = Head::read(line).unwrap();
-    let (session_id, turn_id) = (
-        head.session_id.to_string(),
-        head.turn_id.as_deref().map(str::to_owned),
-    );
+    let session_id = head.session_id.to_string();
+    let turn_id = head.turn_id.as_deref().map(str::to_owned);
     let (of_message, turn_of_message) = match way {
         Way::HostToAdapter => ids(head.message::<HostBody>()),
         Way::AdapterToHost => ids(head.message::<AdapterBody>()),

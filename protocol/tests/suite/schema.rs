@@ -66,7 +66,8 @@ fn golden_lines_are_valid_and_have_all_that_the_schema_names() {
         let validator = jsonschema::validator_for(&document).unwrap();
         for example in EXAMPLES.iter().filter(|example| example.way == way) {
             let schema = of_type(&document, example.kind);
-            let (minimal, full) = (example.minimal_members(), example.full_members());
+            let minimal = example.minimal_members();
+            let full = example.full_members();
             for name in schema["required"].as_array().unwrap() {
                 assert!(
                     minimal.contains_key(name.as_str().unwrap()),

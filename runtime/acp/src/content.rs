@@ -29,7 +29,8 @@ pub(crate) fn parse_prompt(blocks: &Value) -> Result<Prompt, Refusal> {
     let blocks = blocks
         .as_array()
         .ok_or_else(|| Refusal::params("`prompt` must be a list of blocks"))?;
-    let (mut prompt, mut context) = (Prompt::default(), String::new());
+    let mut prompt = Prompt::default();
+    let mut context = String::new();
     for block in blocks {
         let text = |name: &str| block[name].as_str();
         match text("type") {

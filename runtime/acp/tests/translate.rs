@@ -1290,7 +1290,8 @@ async fn a_hostile_client_is_answered_and_costs_no_one_else() {
         );
     }
     // Longer than any line: it is skipped as it comes.
-    let (mut output, piece) = (stage.client.output.take().unwrap(), vec![b'x'; 1 << 20]);
+    let mut output = stage.client.output.take().unwrap();
+    let piece = vec![b'x'; 1 << 20];
     for _ in 0..101 {
         output.write_all(&piece).await.unwrap();
     }

@@ -154,7 +154,8 @@ impl ConversationView {
                 }
                 shown = session.next(), if held.len() < MAX_HELD_EVENTS => {
                     let Some(shown) = shown else {
-                        let lost = SessionEnd { reason: trunkline_host::protocol::ClosedReason::Failed, error: None };
+                        let reason = trunkline_host::protocol::ClosedReason::Failed;
+                        let lost = SessionEnd { reason, error: None };
                         return Ok(TurnOutcome::Closed(None, Box::new(lost)));
                     };
                     if asking.as_ref().is_some_and(|asking| settles(&shown, asking, turn)) {

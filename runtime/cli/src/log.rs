@@ -43,7 +43,13 @@ const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 #[derive(Debug, Args)]
 pub(crate) struct LogOptions {
     /// Increases the logging on stderr; repeat for more ($TRUNKLINE_LOG selects levels by target)
-    #[arg(short, long, action = clap::ArgAction::Count, global = true, help_heading = crate::args::GLOBAL_OPTIONS)]
+    #[arg(
+        short,
+        long,
+        action = clap::ArgAction::Count,
+        global = true,
+        help_heading = crate::args::GLOBAL_OPTIONS
+    )]
     verbose: u8,
 
     /// Appends the log to a file instead of stderr; at 16 MiB it is renamed to FILE.1, replacing

@@ -64,7 +64,8 @@ impl Piece {
                 kept.get(from..from + 8)?.try_into().ok()?,
             ))
         };
-        let (at, size) = (number(0)?, number(8)?);
+        let at = number(0)?;
+        let size = number(8)?;
         let bytes = kept.slice(HEAD..);
         let is_within = size <= LARGEST && at.checked_add(bytes.len() as u64)? <= size;
         is_within.then_some(Self { at, size, bytes })
@@ -104,7 +105,8 @@ pub(crate) async fn keep(
     }
     let key = key(session, sha256);
     let most = PIECE.min(keeper.store.most() - HEAD);
-    let (mut wait, mut moved) = (AGAIN, Instant::now());
+    let mut wait = AGAIN;
+    let mut moved = Instant::now();
     // Behind which number the next piece goes, and where it begins.
     let mut place = None;
     loop {
@@ -176,7 +178,10 @@ pub(crate) async fn fetch(
         return Ok(false);
     }
     let into = Arc::new(into);
-    let (mut hash, mut at, mut number, mut tries) = (hmac_sha256::Hash::new(), 0, 0, 0);
+    let mut hash = hmac_sha256::Hash::new();
+    let mut at = 0;
+    let mut number = 0;
+    let mut tries = 0;
     while number < last.number {
         let slice = keeper
             .store

@@ -221,7 +221,8 @@ mod tests {
             let terms = Terms {
                 ttl: Duration::from_secs(ttl),
             };
-            let (sent, seen) = (at(0), at(0));
+            let sent = at(0);
+            let seen = at(0);
             let mut watch = hearing(terms, seen);
             watch.saw("a", 1, terms, seen);
             let stops = terms.good_until(sent);

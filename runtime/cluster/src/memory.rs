@@ -184,7 +184,8 @@ impl Store for Access {
         last: u64,
         bytes: Bytes,
     ) -> BoxFuture<'static, Result<u64, NotKept>> {
-        let (this, key) = (self.clone(), key.to_owned());
+        let this = self.clone();
+        let key = key.to_owned();
         Box::pin(async move {
             this.pass().await;
             let put = this.memory.put(space, &key, last, bytes);
@@ -196,7 +197,8 @@ impl Store for Access {
     }
 
     fn last(&self, space: Space, key: &str) -> BoxFuture<'static, Result<Option<Kept>, String>> {
-        let (this, key) = (self.clone(), key.to_owned());
+        let this = self.clone();
+        let key = key.to_owned();
         Box::pin(async move {
             this.pass().await;
             Ok(this.memory.all(space, &key).pop())
@@ -209,7 +211,8 @@ impl Store for Access {
         key: &str,
         behind: u64,
     ) -> BoxFuture<'static, Result<Vec<Kept>, String>> {
-        let (this, key) = (self.clone(), key.to_owned());
+        let this = self.clone();
+        let key = key.to_owned();
         Box::pin(async move {
             this.pass().await;
             let all = this.memory.all(space, &key);
@@ -222,7 +225,8 @@ impl Store for Access {
     }
 
     fn purge(&self, space: Space, session: &str) -> BoxFuture<'static, Result<(), String>> {
-        let (this, session) = (self.clone(), session.to_owned());
+        let this = self.clone();
+        let session = session.to_owned();
         Box::pin(async move {
             this.pass().await;
             let mut spaces = lock(&this.memory.0.spaces);
@@ -237,7 +241,8 @@ impl Store for Access {
     }
 
     fn list(&self, space: Space, prefix: &str) -> BoxFuture<'static, Result<Vec<Change>, String>> {
-        let (this, prefix) = (self.clone(), prefix.to_owned());
+        let this = self.clone();
+        let prefix = prefix.to_owned();
         Box::pin(async move {
             this.pass().await;
             let spaces = lock(&this.memory.0.spaces);

@@ -219,7 +219,8 @@ impl Nats {
         // This includes servers that the first one announces.
         let connect = connect.require_tls(is_tls);
         let failed = |error: ConnectFailed| {
-            let (servers, why) = (servers.clone(), error.to_string());
+            let servers = servers.clone();
+            let why = error.to_string();
             match error.kind() {
                 Kind::Authentication | Kind::AuthorizationViolation => {
                     ConnectError::Refused { servers, why }

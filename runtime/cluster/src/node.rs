@@ -335,7 +335,8 @@ impl Shared {
 
     /// The hosts that are alive as far as this one knows, itself among them.
     fn alive(&self) -> Vec<HostRow> {
-        let (view, now) = (self.view(), BootInstant::now());
+        let view = self.view();
+        let now = BootInstant::now();
         let is_silent = |host: &str| host != self.at.host && view.watch.is_gone(host, now);
         let rows = view.hosts.values().map(|seen| &seen.row);
         rows.filter(|row| !row.is_over && !is_silent(&row.host))

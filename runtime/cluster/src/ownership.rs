@@ -173,7 +173,8 @@ mod tests {
 
     #[test]
     fn only_one_who_is_gone_loses_a_session() {
-        let (a, b) = (me("a", "1", &[]), me("b", "1", &[]));
+        let a = me("a", "1", &[]);
+        let b = me("b", "1", &[]);
         let row = opened(&a, "s", Some("x"), None);
         let known = Known::default();
         let serves = Known {
@@ -250,11 +251,9 @@ mod tests {
 
     #[test]
     fn a_session_goes_where_its_files_are_unless_somebody_says_otherwise() {
-        let (a, b, c) = (
-            me("a", "1", &["nfs"]),
-            me("b", "1", &[]),
-            me("c", "1", &["nfs"]),
-        );
+        let a = me("a", "1", &["nfs"]);
+        let b = me("b", "1", &[]);
+        let c = me("c", "1", &["nfs"]);
         let row = opened(&a, "s", None, Some("nfs".to_owned()));
         let elsewhere = Kept::Elsewhere {
             host: "a".to_owned(),

@@ -183,10 +183,8 @@ mod tests {
                 .unwrap()
                 .sessions += 1;
         }
-        let (least, most) = (
-            hosts.iter().map(|h| h.sessions).min(),
-            hosts.iter().map(|h| h.sessions).max(),
-        );
+        let least = hosts.iter().map(|h| h.sessions).min();
+        let most = hosts.iter().map(|h| h.sessions).max();
         assert!(least > Some(980) && most < Some(1020), "{least:?} {most:?}");
     }
 

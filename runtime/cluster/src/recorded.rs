@@ -25,7 +25,8 @@ pub(crate) struct Recorded {
 impl Recorded {
     async fn remove_all(self, session: SessionId, epoch: u64) -> Result<(), NotRecorded> {
         let Self { keeper, me } = self;
-        let (store, key) = (&keeper.store, key_of(session.as_str()));
+        let store = &keeper.store;
+        let key = key_of(session.as_str());
         let failed = NotRecorded::Refused;
         let kept = store.last(Space::Sessions, &key).await.map_err(failed)?;
         let Some((number, row)) =
@@ -97,7 +98,8 @@ impl Record for Recorded {
         file: PathBuf,
         sha256: String,
     ) -> BoxFuture<'static, Result<(), NotRecorded>> {
-        let (keeper, session) = (self.keeper.clone(), session.clone());
+        let keeper = self.keeper.clone();
+        let session = session.clone();
         Box::pin(async move { contents::keep(&keeper, &session, &file, &sha256).await })
     }
 
@@ -107,7 +109,8 @@ impl Record for Recorded {
         sha256: &str,
         into: File,
     ) -> BoxFuture<'static, io::Result<bool>> {
-        let (keeper, key) = (self.keeper.clone(), contents::key(session, sha256));
+        let keeper = self.keeper.clone();
+        let key = contents::key(session, sha256);
         let sha256 = sha256.to_owned();
         Box::pin(async move { contents::fetch(&keeper, &key, &sha256, into).await })
     }

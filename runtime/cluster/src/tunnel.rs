@@ -151,7 +151,8 @@ async fn come(
     taken: watch::Sender<u64>,
 ) -> io::Result<()> {
     let broken = |why: &str| io::Error::other(why.to_owned());
-    let (mut come, mut told) = (0_u64, 0_u64);
+    let mut come = 0_u64;
+    let mut told = 0_u64;
     let mut pings = interval(PING);
     let mut silent = Instant::now() + SILENT;
     let mut is_open = true;

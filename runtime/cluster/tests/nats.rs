@@ -84,7 +84,8 @@ async fn what_is_kept_is_compared_numbered_and_read_again() {
     assert!(nats.list(Space::Sessions, "o.c.").await.unwrap().is_empty());
 
     // The journal: all of a session, in order, in slices.
-    let (one, other) = (key_of("s"), key_of("t"));
+    let one = key_of("s");
+    let other = key_of("t");
     let mut last = 0;
     let mut numbers = Vec::new();
     for n in 0..600_u32 {

@@ -75,7 +75,8 @@ async fn any_host_finds_a_session_and_new_ones_are_spread() {
 async fn what_a_host_had_that_is_cut_off_goes_on_elsewhere_once() {
     let memory = Memory::default();
     let a = Machine::start(&memory, "a").await;
-    let (quiet, busy) = (id("quiet"), id("busy"));
+    let quiet = id("quiet");
+    let busy = id("busy");
     for id in [&quiet, &busy] {
         a.open_here(id).await;
     }
@@ -323,7 +324,8 @@ fn a_name_is_had_by_one_at_a_time_and_the_next_run_has_what_the_last_one_had() {
             .build()
             .unwrap()
     };
-    let (memory, id) = (Memory::default(), id("s"));
+    let memory = Memory::default();
+    let id = id("s");
     let first = runtime();
     let a = first.block_on(async {
         let a = Machine::start(&memory, "a").await;

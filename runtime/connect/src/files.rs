@@ -165,7 +165,8 @@ mod tests {
     #[test]
     fn what_is_not_a_file_or_too_large_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
-        let (large, link) = (folder.path().join("large"), folder.path().join("link"));
+        let large = folder.path().join("large");
+        let link = folder.path().join("link");
         fs::File::create(&large)
             .unwrap()
             .set_len(MAX_FILE as u64 + 1)

@@ -449,7 +449,8 @@ async fn an_agent_that_says_more_than_the_hub_reads_waits_and_nothing_is_lost() 
     let (mut hub, connector, wire, turn) = in_a_turn().await;
     const LINES: usize = 400;
     let mut output = connector.output;
-    let (wire, turn) = (wire.to_string(), turn.to_string());
+    let wire = wire.to_string();
+    let turn = turn.to_string();
     let writes = tokio::spawn(async move {
         let text = "x".repeat(50_000);
         for number in 0..LINES {

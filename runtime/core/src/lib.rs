@@ -1,7 +1,9 @@
 //! Decides what a host does with many sessions over one adapter's pipe. It reads and writes
 //! nothing.
 //!
-//! [`Core`] is the state machine of one agent. It has no `async`, no clock, no file and no thread: ids, time and a seed are arguments, and actions are returned as data. So every interleaving can be tested in virtual time, and any runtime can drive it. `trunkline-host` is one that does.
+//! [`Core`] is the state machine of one agent. It has no `async`, no clock, no file and no thread:
+//! ids, time and a seed are arguments, and actions are returned as data. So every interleaving can
+//! be tested in virtual time, and any runtime can drive it. `trunkline-host` is one that does.
 //!
 //! # Theory of operation
 //!

@@ -16,7 +16,8 @@ mod tests {
     #[test]
     fn those_who_take_all_they_can_leave_room_for_the_next() {
         for greedy in 1..10 {
-            let (mut free, mut taken) = (10_000_u64, vec![0; greedy]);
+            let mut free = 10_000_u64;
+            let mut taken = vec![0; greedy];
             while let Some(own) = taken.iter_mut().find(|own| may_take(**own, 1, free)) {
                 *own += 1;
                 free -= 1;

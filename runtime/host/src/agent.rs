@@ -192,7 +192,8 @@ pub(crate) fn roots(config: &AgentConfig) -> Vec<Pinned> {
 
 /// Returns the rules for the core.
 pub(crate) fn rules(config: &AgentConfig) -> Rules {
-    let (timeouts, limits) = (&config.timeouts, &config.limits);
+    let timeouts = &config.timeouts;
+    let limits = &config.limits;
     let named = work_dir(config);
     let real = named.as_ref().and_then(|dir| dir.canonicalize().ok());
     Rules {

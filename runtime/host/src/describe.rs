@@ -46,7 +46,8 @@ impl Host {
     /// # Cancel safety
     /// Dropping the future ends the programs that it started; another call asks again.
     pub async fn describe(&self) {
-        let (mut left, mut asking) = (self.undescribed().into_iter(), JoinSet::new());
+        let mut left = self.undescribed().into_iter();
+        let mut asking = JoinSet::new();
         loop {
             while asking.len() < AT_ONCE
                 && let Some(agent) = left.next()
@@ -78,7 +79,8 @@ impl Host {
     }
 
     async fn ask(&self, agent: &Arc<AgentShared>) -> Result<SessionInfo, String> {
-        let (host, of) = (self.clone(), agent.clone());
+        let host = self.clone();
+        let of = agent.clone();
         let prepare = move || {
             let spec = host
                 .child_spec(&of.id)?

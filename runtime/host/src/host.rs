@@ -219,8 +219,8 @@ impl HostBuilder {
     }
 
     /// A file that decides what runs, such as the program's own configuration: nothing in a sandbox
-    /// changes it. The file of a
-    /// [`Config`] that was read, the policies and the files that variables come from are such files without being named.
+    /// changes it. The file of a [`Config`] that was read, the policies and the files that
+    /// variables come from are such files without being named.
     #[must_use]
     pub fn unwritable(mut self, file: impl Into<PathBuf>) -> Self {
         self.read.push(file.into());
@@ -477,9 +477,9 @@ impl Host {
     /// Must be called within a tokio runtime, on which the agent's link then runs.
     ///
     /// # Errors
-    /// [`OpenError`] when there is no such agent, the organisation's policy forbids it, its limit is reached, an option
-    /// would widen its configuration, it cannot fork the conversation, or its options hold more
-    /// secrets than logs can be kept free of.
+    /// [`OpenError`] when there is no such agent, the organisation's policy forbids it, its limit
+    /// is reached, an option would widen its configuration, it cannot fork the conversation, or its
+    /// options hold more secrets than logs can be kept free of.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -529,7 +529,8 @@ impl Host {
             }
             // It has another configuration by now, which decides.
         };
-        let (shared, inbox) = (agent.shared.clone(), agent.inbox.clone());
+        let shared = agent.shared.clone();
+        let inbox = agent.inbox.clone();
         let chosen = id.is_some();
         let id = id.unwrap_or_else(fresh_id);
         let session = Arc::new(SessionShared::new(

@@ -38,7 +38,11 @@
 //! (`mailbox`, `spool`). Handles are cheap to clone. Dropping a [`Turn`] stops it, dropping the
 //! last handle of a [`Session`] closes it, dropping the [`Host`] signals its processes to end.
 //!
-//! [`Host::reconfigure`] replaces the agents of a running host. An agent with one configuration has a link and a process of its own, so another configuration is another link: it takes the new sessions, and the earlier link ends by itself with its last session (`host/agents`). A session is registered under the lock that protects the agents, so no link ends while a session is being opened.
+//! [`Host::reconfigure`] replaces the agents of a running host. An agent with one configuration has
+//! a link and a process of its own, so another configuration is another link: it takes the new
+//! sessions, and the earlier link ends by itself with its last session (`host/agents`). A session
+//! is registered under the lock that protects the agents, so no link ends while a session is being
+//! opened.
 
 #![forbid(unsafe_code)]
 

@@ -434,7 +434,8 @@ impl State {
         let unread = Arc::new(Mutex::new(Some((event, large))));
         let runtime = Handle::try_current().ok().or_else(|| self.runtime.clone());
         let task = runtime.map(|runtime| {
-            let (unread, session) = (unread.clone(), session.clone());
+            let unread = unread.clone();
+            let session = session.clone();
             runtime.spawn_blocking(move || read_members(&unread, &session))
         });
         self.reading = Some(Reading { task, unread });

@@ -202,7 +202,9 @@ fn end_all(records: &Path) {
         }
     };
     if swept.trees > 0 {
-        let (trees, processes, folders) = (swept.trees, swept.processes, swept.folders);
+        let trees = swept.trees;
+        let processes = swept.processes;
+        let folders = swept.folders;
         tracing::info!(trees, processes, folders, "ended what earlier hosts left");
     }
     for record in swept.unfinished {

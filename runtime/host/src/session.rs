@@ -139,8 +139,8 @@ impl Session {
     /// Where traces are read, the turn's span follows from the one that is current here.
     ///
     /// # Errors
-    /// [`SendError::Busy`] when `queued_inputs` wait already or `outbox` bytes do, [`SendError::Closed`] after the
-    /// session's end.
+    /// [`SendError::Busy`] when `queued_inputs` wait already or `outbox` bytes do,
+    /// [`SendError::Closed`] after the session's end.
     pub fn send(&self, input: impl Into<Input>) -> Result<Turn, SendError> {
         let Input {
             message: mut input,
@@ -155,7 +155,8 @@ impl Session {
         let mailbox = Mailbox::new(shared.inbox.store());
         let no = shared.inbox.push_numbered(|| {
             let turn = TurnNo::new(shared.turns.fetch_add(1, Ordering::Relaxed) + 1);
-            let (session, mailbox) = (shared.clone(), mailbox.clone());
+            let session = shared.clone();
+            let mailbox = mailbox.clone();
             (
                 turn,
                 Command::Send {
@@ -174,8 +175,8 @@ impl Session {
     /// Adds to the running turn ([turn.10]).
     ///
     /// # Errors
-    /// [`SteerError`] when no turn is running, the agent cannot, too much waits already, or the session has ended; nothing
-    /// has happened then.
+    /// [`SteerError`] when no turn is running, the agent cannot, too much waits already, or the
+    /// session has ended; nothing has happened then.
     ///
     /// # Cancel safety
     /// Dropping the future does not take the input back.
@@ -232,8 +233,8 @@ impl Session {
     /// force.
     ///
     /// # Errors
-    /// [`UpdateError`] when the adapter does not know `options`, the session ends first, too much waits already, or the
-    /// value would widen what the configuration allows ([ext.7]).
+    /// [`UpdateError`] when the adapter does not know `options`, the session ends first, too much
+    /// waits already, or the value would widen what the configuration allows ([ext.7]).
     ///
     /// # Cancel safety
     /// Dropping the future does not take the change back.

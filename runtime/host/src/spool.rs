@@ -174,10 +174,8 @@ impl Store {
     pub(crate) fn open_backlog(&self) -> io::Result<Backlog> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if !*running {
-            let (queue, disk) = (
-                self.queue.clone(),
-                Disk::new(tempfile::tempfile_in(&self.folder)?),
-            );
+            let queue = self.queue.clone();
+            let disk = Disk::new(tempfile::tempfile_in(&self.folder)?);
             std::thread::Builder::new()
                 .name("trunkline-spool".to_owned())
                 .spawn(move || serve(&queue, disk))?;
@@ -332,7 +330,8 @@ impl Backlog {
         self.queue
             .on_disk
             .fetch_add(block.len() as u64, Ordering::Relaxed);
-        let (number, failed) = (self.number, self.failed.clone());
+        let number = self.number;
+        let failed = self.failed.clone();
         self.queue.hand(Job::Write {
             mailbox: mailbox.clone(),
             number,
@@ -523,7 +522,8 @@ fn read_back(disk: &Disk, number: u64, from: u64, to: u64) -> io::Result<(Vec<Op
     loop {
         let mut block = vec![0; usize::try_from(wanted).map_err(io::Error::other)?];
         disk.read(number, &mut block, from)?;
-        let (mut records, mut used) = (Vec::new(), 0);
+        let mut records = Vec::new();
+        let mut used = 0;
         while let Some((record, length)) = first_record(&block[used..]) {
             records.push(record);
             used += length;

@@ -73,7 +73,8 @@ async fn inputs_of_many_sessions_that_the_pipe_does_not_take_are_refused_as_busy
     agent.limits.outbox = 64 * 1024;
     let (host, mut peers) = played(agent, 256);
     let big = "x".repeat(16 * 1024);
-    let (mut turns, mut busy) = (Vec::new(), 0);
+    let mut turns = Vec::new();
+    let mut busy = 0;
     for at in 0..32 {
         let session = host.open("a", named(&format!("s{at}"))).unwrap();
         match session.send(big.as_str()) {

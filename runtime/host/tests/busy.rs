@@ -39,7 +39,8 @@ async fn settle() {
 }
 
 fn steer(session: &Session, text: &str) -> JoinHandle<Result<(), SteerError>> {
-    let (session, text) = (session.clone(), text.to_owned());
+    let session = session.clone();
+    let text = text.to_owned();
     tokio::spawn(async move { session.steer(text).await })
 }
 
@@ -55,7 +56,8 @@ fn update(session: &Session, model: &str) -> JoinHandle<Result<(), UpdateError>>
 #[tokio::test(start_paused = true)]
 async fn steers_and_updates_without_an_answer_are_bounded_and_keep_no_input_out() {
     let (_host, session, mut peer) = running(two(), 1 << 20).await;
-    let (steered, updated) = (steer(&session, "one"), update(&session, "m"));
+    let steered = steer(&session, "one");
+    let updated = update(&session, "m");
     let message = peer.read("user.input").await;
     peer.read("session.update").await;
     assert_eq!(
@@ -66,7 +68,8 @@ async fn steers_and_updates_without_an_answer_are_bounded_and_keep_no_input_out(
         soon(update(&session, "too many")).await.unwrap(),
         Err(UpdateError::Busy)
     );
-    let (two, three) = (session.send("two").unwrap(), session.send("three").unwrap());
+    let two = session.send("two").unwrap();
+    let three = session.send("three").unwrap();
     assert_eq!(session.send("too many").unwrap_err(), SendError::Busy);
 
     let answer = format!(

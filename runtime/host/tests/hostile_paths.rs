@@ -35,7 +35,8 @@ impl Place {
     fn new() -> Self {
         let all = TempDir::new().unwrap();
         let base = all.path().canonicalize().unwrap();
-        let (root, outside) = (base.join("root"), base.join("outside"));
+        let root = base.join("root");
+        let outside = base.join("outside");
         fs::create_dir_all(root.join("sub")).unwrap();
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("secret"), "s3cret").unwrap();
@@ -357,7 +358,9 @@ async fn a_permission_is_for_where_the_links_of_its_path_lead() {
     peer.write(&format!("{line}\n")).await;
     peer.read("user.input").await;
 
-    let (allowed, denied, asked) = (Some(true), Some(false), None);
+    let allowed = Some(true);
+    let denied = Some(false);
+    let asked = None;
     for (tool, path, expected) in [
         ("Write", "specs/new/file", allowed),
         ("Write", "specs/in/new", allowed),

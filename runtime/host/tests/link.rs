@@ -146,11 +146,10 @@ async fn an_oversize_line_costs_itself_and_its_session_is_told() {
     let mut small = core_agent();
     small.limits.max_line = 1024 * 1024;
     let (host, mut peers) = played(small, 64 * 1024);
-    let (one, two) = (
-        host.open("a", named("one")).unwrap(),
-        host.open("a", named("two")).unwrap(),
-    );
-    let (mut first, second) = (one.send("x").unwrap(), two.send("x").unwrap());
+    let one = host.open("a", named("one")).unwrap();
+    let two = host.open("a", named("two")).unwrap();
+    let mut first = one.send("x").unwrap();
+    let second = two.send("x").unwrap();
     let mut peer = peers.recv().await.unwrap();
     peer.say(
         "output",
@@ -328,10 +327,8 @@ async fn a_shutdown_closes_ends_and_waits_for_the_adapter() {
 async fn a_slow_reader_gets_all_in_order_and_keeps_no_one_waiting() {
     const LINES: usize = 4_000;
     let (host, mut peers) = played(core_agent(), 64 * 1024);
-    let (slow, quick) = (
-        host.open("a", named("slow")).unwrap(),
-        host.open("a", named("quick")).unwrap(),
-    );
+    let slow = host.open("a", named("slow")).unwrap();
+    let quick = host.open("a", named("quick")).unwrap();
     let mut flooded = slow.send("flood").unwrap();
     let answered = quick.send("hi").unwrap();
     let mut peer = peers.recv().await.unwrap();
@@ -354,7 +351,8 @@ async fn a_slow_reader_gets_all_in_order_and_keeps_no_one_waiting() {
         "it went to disk"
     );
     peer.say("turn.complete", "slow", "").await;
-    let (mut next, mut asked) = (0, false);
+    let mut next = 0;
+    let mut asked = false;
     while let Some(event) = soon(flooded.next()).await {
         match event.kind {
             EventKind::Output(output) => {
@@ -802,10 +800,8 @@ async fn unread_sessions_without_number_do_not_stall_the_link() {
 #[tokio::test(start_paused = true)]
 async fn what_is_counted_of_a_session_is_its_own() {
     let (host, mut peers) = played(agent(), 4096);
-    let (one, two) = (
-        host.open("a", named("one")).unwrap(),
-        host.open("a", named("two")).unwrap(),
-    );
+    let one = host.open("a", named("one")).unwrap();
+    let two = host.open("a", named("two")).unwrap();
     let mut peer = peers.recv().await.unwrap();
     peer.say(
         "session.ready",

@@ -54,11 +54,10 @@ async fn a_line_of_256_mebibytes_costs_that_line_and_its_memory_falls_back() {
     let _alone = ALONE.lock().await;
     let before = resident();
     let host = Host::builder().agent(agent).build().unwrap();
-    let (one, two) = (
-        host.open("sh", named("one")).unwrap(),
-        host.open("sh", named("two")).unwrap(),
-    );
-    let (_stuck, turn) = (one.send("x").unwrap(), two.send("x").unwrap());
+    let one = host.open("sh", named("one")).unwrap();
+    let two = host.open("sh", named("two")).unwrap();
+    let _stuck = one.send("x").unwrap();
+    let turn = two.send("x").unwrap();
     let (text, end) = soon(turn.text()).await;
     assert_eq!((text.as_str(), end.cause), ("fine", Cause::Complete));
     assert_eq!(host.agent("sh").unwrap().counters.too_long, 1);
@@ -89,11 +88,10 @@ async fn a_flood_that_no_one_reads_goes_to_disk_and_comes_back_whole() {
     let _alone = ALONE.lock().await;
     let before = resident();
     let host = Host::builder().agent(agent).build().unwrap();
-    let (slow, quick) = (
-        host.open("sh", named("slow")).unwrap(),
-        host.open("sh", named("quick")).unwrap(),
-    );
-    let (mut flooded, turn) = (slow.send("x").unwrap(), quick.send("x").unwrap());
+    let slow = host.open("sh", named("slow")).unwrap();
+    let quick = host.open("sh", named("quick")).unwrap();
+    let mut flooded = slow.send("x").unwrap();
+    let turn = quick.send("x").unwrap();
     assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
     assert!(
         resident().saturating_sub(before) < 160 * MIB,

@@ -42,7 +42,8 @@ fn entries(folder: &Path) -> usize {
 #[tokio::test]
 async fn a_host_that_is_killed_leaves_nothing_before_its_first_session_and_a_record_after() {
     for opens in [false, true] {
-        let (temp, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let temp = tempfile::tempdir().unwrap();
+        let state = tempfile::tempdir().unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .args(["--exact", "host_to_be_killed", "--nocapture"])

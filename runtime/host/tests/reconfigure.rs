@@ -23,7 +23,8 @@ use trunkline_host::{
 async fn open_sessions_keep_their_process_and_their_configuration_to_their_end() {
     let (stage, mut peers) = Stage::new();
     // What is offered shows which configuration a start has.
-    let (mut bare, mut full) = (core_agent(), agent());
+    let mut bare = core_agent();
+    let mut full = agent();
     (bare.name, full.name) = ("bare".to_owned(), "full".to_owned());
     let host = stage.with([bare]).build().unwrap();
     let old = host.open("a", named("old")).unwrap();

@@ -218,7 +218,8 @@ async fn sessions_come_and_go_while_agents_change() {
     let (stage, mut peers) = Stage::new();
     let host = stage.with([called("a", "0")]).build().unwrap();
     let echoes = tokio::spawn(async move {
-        let (mut running, mut starts) = (JoinSet::new(), 0);
+        let mut running = JoinSet::new();
+        let mut starts = 0;
         while let Some((_, peer)) = peers.recv().await {
             starts += 1;
             running.spawn(peer.echo());
@@ -231,7 +232,9 @@ async fn sessions_come_and_go_while_agents_change() {
     let opened = watch::Sender::new(0_usize);
     let mut changing = JoinSet::new();
     for changer in 0..2 {
-        let (host, stage, mut news) = (host.clone(), stage.clone(), opened.subscribe());
+        let host = host.clone();
+        let stage = stage.clone();
+        let mut news = opened.subscribe();
         changing.spawn(async move {
             for round in 0.. {
                 reconfigured(
@@ -252,7 +255,8 @@ async fn sessions_come_and_go_while_agents_change() {
     }
     let mut talking = JoinSet::new();
     for talker in 0..8 {
-        let (host, opened) = (host.clone(), opened.clone());
+        let host = host.clone();
+        let opened = opened.clone();
         talking.spawn(async move {
             for round in 0..20 {
                 let session = loop {

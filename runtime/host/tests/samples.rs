@@ -52,7 +52,8 @@ const PUBLISHED: [(&str, &str, &str); 8] = [
 #[test]
 fn every_published_sample_loads() {
     for (sample, profile, key) in PUBLISHED {
-        let (config, raw) = (load(sample), raw(sample));
+        let config = load(sample);
+        let raw = raw(sample);
         let [agent] = config.agents.as_slice() else {
             panic!("{sample} has one agent")
         };

@@ -58,7 +58,8 @@ async fn give(
         path.display()
     );
     peer.write(&line.repeat(times)).await;
-    let (mut taken, mut refused) = (0, Vec::new());
+    let mut taken = 0;
+    let mut refused = Vec::new();
     for _ in 0..times {
         match soon(turn.next()).await.expect("an event").kind {
             EventKind::File(_) => taken += 1,
@@ -164,8 +165,10 @@ async fn a_flood_of_files_in_one_session_refuses_none_of_another() {
     let file = folder.path().join("file");
     std::fs::write(&file, vec![7; 16 * KIB]).unwrap();
     let (host, mut peers) = played_with(Host::builder(), agent_with(folder.path()), 1 << 20);
-    let (flood, other) = (opened(&host, "flood"), opened(&host, "other"));
-    let (mut flooded, mut quiet) = (flood.send("x").unwrap(), other.send("x").unwrap());
+    let flood = opened(&host, "flood");
+    let other = opened(&host, "other");
+    let mut flooded = flood.send("x").unwrap();
+    let mut quiet = other.send("x").unwrap();
     let mut peer = soon(peers.recv()).await.unwrap();
     let line = |session: &str| {
         let path = file.display();
@@ -282,8 +285,10 @@ async fn a_turn_that_fills_its_part_of_the_disk_ends_its_session_and_says_so() {
             None => builder,
         };
         let (host, mut peers) = played_with(builder, core_agent(), 256 * KIB);
-        let (session, other) = (opened(&host, "s"), opened(&host, "other"));
-        let (turn, quiet) = (session.send("x").unwrap(), other.send("x").unwrap());
+        let session = opened(&host, "s");
+        let other = opened(&host, "other");
+        let turn = session.send("x").unwrap();
+        let quiet = other.send("x").unwrap();
         let mut peer = soon(peers.recv()).await.unwrap();
         flood(&mut peer, "s", 2048).await;
         peer.say("output", "other", ",\"content\":\"fine\"").await;
@@ -305,8 +310,10 @@ async fn turns_that_fill_the_disk_of_the_host_leave_room_for_the_next_and_give_t
         ..Buffers::default()
     };
     let (host, mut peers) = played_with(builder(buffers), core_agent(), 256 * KIB);
-    let (greedy, next) = (opened(&host, "greedy"), opened(&host, "next"));
-    let (first, second) = (greedy.send("x").unwrap(), next.send("x").unwrap());
+    let greedy = opened(&host, "greedy");
+    let next = opened(&host, "next");
+    let first = greedy.send("x").unwrap();
+    let second = next.send("x").unwrap();
     let mut peer = soon(peers.recv()).await.unwrap();
     flood(&mut peer, "greedy", 16 * 1024).await;
     flood(&mut peer, "next", 1024).await;

@@ -238,7 +238,8 @@ fn an_answer_that_came_while_the_host_stood_still_is_read_first() {
 #[test]
 fn a_host_and_an_adapter_that_stand_still_together_go_on_together() {
     let mut host = OtherHost::start();
-    let (adapter, pid) = (host.adapter.clone(), host.pid());
+    let adapter = host.adapter.clone();
+    let pid = host.pid();
     stand_still(&[&adapter, &pid]);
     assert_eq!(host.answer(), Cause::Complete.as_str());
 }

@@ -60,7 +60,8 @@ fn each_place_that_the_map_names_exists() {
     let root = root();
     let page = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the page");
     let (_, map) = page.split_once("## Map\n").expect("the map");
-    let (mut folder, mut named) = (root.clone(), 0);
+    let mut folder = root.clone();
+    let mut named = 0;
     for row in rows(map.split("\n## ").next().unwrap_or(map)) {
         if let Some(name) = row[0]
             .strip_prefix("**`")
@@ -155,7 +156,8 @@ fn each_text_of_an_error_keeps_to_the_rule() {
         .flat_map(|(_, kind)| kind.texts.iter().map(|text| first(text)))
         .filter(|word| !NOT_VERBS.contains(&&**word))
         .collect();
-    let (mut wrong, mut number) = (Vec::new(), 0);
+    let mut wrong = Vec::new();
+    let mut number = 0;
     for (file, kind) in &all {
         for text in &kind.texts {
             number += 1;

@@ -149,7 +149,8 @@ async fn what_the_host_tells_is_a_message_too() {
     let EventKind::End(end) = &event.kind else {
         panic!("{event:?}")
     };
-    let (mut expected, members) = (expected, serde_json::to_value(end).unwrap());
+    let mut expected = expected;
+    let members = serde_json::to_value(end).unwrap();
     for of_event in ["type", "turn_id", "_meta"] {
         expected.as_object_mut().unwrap().remove(of_event);
     }

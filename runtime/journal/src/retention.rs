@@ -274,7 +274,8 @@ mod tests {
             found(&journal, late),
             [sessions[0], sessions[2], sessions[3]]
         );
-        let (one, two) = (journal.hold(sessions[2]), journal.hold(sessions[2]));
+        let one = journal.hold(sessions[2]);
+        let two = journal.hold(sessions[2]);
         assert_eq!(found(&journal, late), [sessions[0], sessions[3]]);
         drop(one);
         assert_eq!(found(&journal, late), [sessions[0], sessions[3]]);

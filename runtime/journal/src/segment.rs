@@ -293,7 +293,8 @@ impl SegmentDirectory {
         &self,
         session: SessionKey,
     ) -> io::Result<Option<Vec<ChunkLocation>>> {
-        let (mut low, mut high) = (0, self.count);
+        let mut low = 0;
+        let mut high = self.count;
         while low < high {
             let middle = low + (high - low) / 2;
             let Some(chunk) = self.read_entry(middle)? else {

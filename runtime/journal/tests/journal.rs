@@ -51,7 +51,8 @@ fn put_later(
 
 /// All lines from a number on, and what is missing.
 fn read(journal: &Journal, session: SessionKey, from: u64) -> (Vec<u8>, Vec<(u64, u64)>) {
-    let (mut lines, mut missing) = (Vec::new(), Vec::new());
+    let mut lines = Vec::new();
+    let mut missing = Vec::new();
     let mut reader = journal.read(session, from);
     loop {
         match reader.next(&mut lines, 300).unwrap() {
@@ -496,7 +497,8 @@ fn earlier(name: &str) -> TempDir {
 fn two_writers_of_an_earlier_build_are_named_and_can_be_read() {
     let folder = earlier("two-writers");
     let key = |id: &str| Journal::look(folder.path()).unwrap().find(id).unwrap();
-    let (one, two) = (key("s-1"), key("s-2"));
+    let one = key("s-1");
+    let two = key("s-2");
     let expect = |entries| {
         let report = check(folder.path()).unwrap();
         assert_eq!((report.sessions, report.entries), (2, entries));

@@ -183,7 +183,8 @@ impl Prices {
     /// written are unknown.
     pub fn cost(&self, model: &str, tokens: Tokens) -> Option<f64> {
         let price = self.price(model)?;
-        let (input, output) = (tokens.input?, tokens.output?);
+        let input = tokens.input?;
+        let output = tokens.output?;
         let cache_read = tokens.cache_read.unwrap_or(0).min(input);
         let cache_write = tokens.cache_write.unwrap_or(0).min(input - cache_read);
         let parts = [

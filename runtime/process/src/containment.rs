@@ -198,11 +198,9 @@ mod tests {
     #[test]
     fn what_is_too_weak_is_not_used_and_what_is_better_is() {
         use Containment::{Auto, Group, Namespace, Reaper};
-        let (all, some, nothing) = (
-            support(Ok(()), Ok(())),
-            support(Err("n"), Ok(())),
-            support(Err("n"), Err("r")),
-        );
+        let all = support(Ok(()), Ok(()));
+        let some = support(Err("n"), Ok(()));
+        let nothing = support(Err("n"), Err("r"));
         assert_eq!(all.choose(Auto, Reaper).unwrap().used, Namespace);
         assert_eq!(some.choose(Auto, Reaper).unwrap().used, Reaper);
         let why = nothing.choose(Auto, Reaper).unwrap_err();

@@ -42,7 +42,10 @@ impl ProcessIdentity {
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
         let mut next = || parts.next();
-        let (boot, namespace, pid, started) = (next()?, next()?, next()?, next()?);
+        let boot = next()?;
+        let namespace = next()?;
+        let pid = next()?;
+        let started = next()?;
         Some(Self {
             boot: boot.to_owned(),
             namespace: namespace.parse().ok()?,

@@ -2,7 +2,10 @@
 //!
 //! # Theory of operation
 //!
-//! [`spawn`] prepares a [`ChildSpec`] (private folder, environment, checks) on the runtime's blocking pool and leaves the start itself to one permanent thread, the *spawner*. The child's parent-death signal belongs to the thread that forked it. That thread never ends, so a child dies with the host and not with a worker thread that happened to start it.
+//! [`spawn`] prepares a [`ChildSpec`] (private folder, environment, checks) on the runtime's
+//! blocking pool and leaves the start itself to one permanent thread, the *spawner*. The child's
+//! parent-death signal belongs to the thread that forked it. That thread never ends, so a child
+//! dies with the host and not with a worker thread that happened to start it.
 //!
 //! A [`Child`] is the only owner of its tree of processes. Its [`Containment`] holds the tree
 //! together: a PID namespace, a reaper, or only a process group. The first two put an [init

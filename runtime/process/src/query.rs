@@ -40,11 +40,9 @@ pub async fn query(mut spec: ChildSpec, within: Duration) -> Result<QueryOutput,
     spec.hidden.extend(spec.record_dir.take());
     let mut child = spawn(spec).await?;
     drop(child.take_stdin());
-    let (stdout, stderr, tail) = (
-        child.take_stdout(),
-        child.take_stderr(),
-        StderrTail::new(TAIL),
-    );
+    let stdout = child.take_stdout();
+    let stderr = child.take_stderr();
+    let tail = StderrTail::new(TAIL);
     let mut said = Vec::new();
     let ended = {
         let output = async {

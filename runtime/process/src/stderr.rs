@@ -25,9 +25,8 @@ const CHUNK: usize = 16 * 1024;
 /// Secrets are hidden on the way ([`redact`]), so an unfinished line is in neither until it ends.
 ///
 /// Runs beside everything else, so that no amount of noise ever blocks the child. A task typically
-/// awaits
-/// [`StderrDrain::run`] until it returns or the child has ended, and then [`StderrDrain::finish`]; only then is
-/// the tail complete and fit for a report.
+/// awaits [`StderrDrain::run`] until it returns or the child has ended, and then
+/// [`StderrDrain::finish`]; only then is the tail complete and fit for a report.
 ///
 /// The callback must not block. It gets every line, the last unfinished one included, in order, cut
 /// at
@@ -52,7 +51,8 @@ impl<R> StderrDrain<R> {
     /// Makes a drain that has read nothing yet.
     pub fn new(reader: R, tail: StderrTail) -> Self {
         let chunk = vec![0; CHUNK].into_boxed_slice();
-        let (redacted, lines) = (redact::Stream::default(), LineCutter::default());
+        let redacted = redact::Stream::default();
+        let lines = LineCutter::default();
         Self {
             reader,
             chunk,
@@ -67,7 +67,8 @@ impl<R> StderrDrain<R> {
     fn end(&mut self, on_line: &mut impl FnMut(StderrLine<'_>)) {
         if self.state == State::Open {
             self.state = State::Ended;
-            let (tail, lines) = (&self.tail, &mut self.lines);
+            let tail = &self.tail;
+            let lines = &mut self.lines;
             self.redacted.finish(|shown| {
                 tail.keep(shown);
                 lines.push(shown, on_line);
@@ -92,7 +93,8 @@ impl<R: AsyncRead + Unpin> StderrDrain<R> {
             match self.reader.read(&mut self.chunk).await {
                 Ok(0) => self.end(&mut on_line),
                 Ok(count) => {
-                    let (tail, lines) = (&self.tail, &mut self.lines);
+                    let tail = &self.tail;
+                    let lines = &mut self.lines;
                     tail.count(count);
                     self.redacted.push(&self.chunk[..count], |shown| {
                         tail.keep(shown);
@@ -131,7 +133,8 @@ impl<R: AsyncRead + AsFd + Unpin> StderrDrain<R> {
         if let Ok(ended) = timeout(grace, self.run(&mut on_line)).await {
             return ended;
         }
-        let (tail, lines) = (&self.tail, &mut self.lines);
+        let tail = &self.tail;
+        let lines = &mut self.lines;
         let taken = read_held(&self.reader, |bytes| {
             tail.count(bytes.len());
             self.redacted.push(bytes, |shown| {

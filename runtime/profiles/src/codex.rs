@@ -3,7 +3,8 @@
 //! - what is configured: `policy`; how programs are started: `command_line`
 //! - the shared process: `process`
 //! - a session and its turns: `conversation`, `turn`, `retries`, `request`, `history`, `models`
-//! - what the native messages mean, without time and bytes: `translate`, `item`, `approval`, `fault`, `usage`, `shell`
+//! - what the native messages mean, without time and bytes: `translate`, `item`, `approval`,
+//!   `fault`, `usage`, `shell`
 
 mod approval;
 mod command_line;
@@ -63,7 +64,8 @@ settings! {
         /// configuration.
         #[cfg_attr(test, schemars(extend("enum" = policy::schema_values(policy::Sandbox::ALL.map(policy::Sandbox::name)))))]
         sandbox_mode: String = String::new(),
-        /// A profile of Codex's own configuration. Such sessions run by `codex exec`, the only mode with profiles.
+        /// A profile of Codex's own configuration. Such sessions run by `codex exec`, the only mode
+        /// with profiles.
         profile: String = String::new(),
         /// Further folders that commands may write to.
         additional_dirs: Vec<String> = Vec::new(),

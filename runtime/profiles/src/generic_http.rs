@@ -441,7 +441,8 @@ fn hide_credentials(config: &HttpConfig) {
         return;
     };
     let plain = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
-    let (user, password) = (plain(url.username()), url.password().map(plain));
+    let user = plain(url.username());
+    let password = url.password().map(plain);
     // A token may be the user, without a password.
     let secret = password.clone().unwrap_or_else(|| user.clone());
     if !secret.is_empty() {

@@ -189,7 +189,8 @@ impl<K: Runs> Conversation<K> {
     pub(crate) async fn turn(&mut self, turn: Turn, mut input: Input) {
         let inline = self.given.skills.resolve(&input.content);
         let is_call = matches!(inline.text, Cow::Borrowed(text) if trunkline_sdk::skill::called(text).is_some());
-        let (content, note) = (inline.text.into_owned(), inline.note);
+        let content = inline.text.into_owned();
+        let note = inline.note;
         input.content = content;
         for content in std::mem::take(&mut self.given.warnings)
             .into_iter()

@@ -1,4 +1,5 @@
-//! pi, by its RPC mode: one process for each session, which takes prompts, steers and aborts as lines of JSON.
+//! pi, by its RPC mode: one process for each session, which takes prompts, steers and aborts as
+//! lines of JSON.
 //!
 //! pi has no permissions: its tools run unasked. What a session allows is the list of its tools.
 
@@ -30,7 +31,8 @@ settings! {
     {
         /// The service that runs the model, if the model's name does not include it.
         provider: String = String::new(),
-        /// The effort of the model if a session sets none: `off`, `minimal`, `low`, `medium`, `high`, `xhigh`.
+        /// The effort of the model if a session sets none: `off`, `minimal`, `low`, `medium`,
+        /// `high`, `xhigh`.
         thinking: String = String::new(),
         /// The only tools that the agent has. Empty: all of its own.
         allowed_tools: Vec<String> = Vec::new(),

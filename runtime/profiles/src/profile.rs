@@ -40,7 +40,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Reads an object as the adapter does when it starts, checks it as the opening of a session does, and changes nothing.
+    /// Reads an object as the adapter does when it starts, checks it as the opening of a session
+    /// does, and changes nothing.
     ///
     /// # Errors
     /// The first thing that is wrong with it.
@@ -54,7 +55,8 @@ impl Profile {
         self.agent?.credentials.as_ref()
     }
 
-    /// Returns true if its agent may have a logout: a command, or the method of ACP, which only the agent knows.
+    /// Returns true if its agent may have a logout: a command, or the method of ACP, which only the
+    /// agent knows.
     #[must_use]
     pub fn may_log_out(&self) -> bool {
         let has_command = self
@@ -63,7 +65,8 @@ impl Profile {
         has_command || self.name == "acp"
     }
 
-    /// The variables by which its agent finds the way out of this machine: proxies, and certificates of authorities.
+    /// The variables by which its agent finds the way out of this machine: proxies, and
+    /// certificates of authorities.
     #[must_use]
     pub fn network_variables(&self) -> &'static [&'static str] {
         match self.agent {
@@ -163,8 +166,10 @@ fn unusable(error: &Error) -> Refused {
     Refused::new(Track::new().path(), serde_json::Error::custom(error))
 }
 
-/// An entry of the table. `opens` checks what the opening of each session checks of the configuration. What is read, what is
-/// checked and what the schema describes are the one type that it names. The closure makes the program of a configuration; `before` answers arguments for which no adapter is run.
+/// An entry of the table. `opens` checks what the opening of each session checks of the
+/// configuration. What is read, what is checked and what the schema describes are the one type that
+/// it names. The closure makes the program of a configuration; `before` answers arguments for which
+/// no adapter is run.
 macro_rules! profile {
     ($name:expr, $description:expr, $schema:literal, $Config:ty, $program:expr $(, before $before:path)? $(, opens $opens:path)?) => {{
         // Checked in, and held against the type by a test, so that no schema generator is in the build.
@@ -298,8 +303,8 @@ fn of_programs() -> [Profile; 7] {
     ]
 }
 
-/// Runs a profile as this process's adapter until its host is done with it, and returns what `main` returns. Nothing
-/// when there is no such profile.
+/// Runs a profile as this process's adapter until its host is done with it, and returns what `main`
+/// returns. Nothing when there is no such profile.
 ///
 /// The arguments are those after the profile's name: `--describe`, `--diagnose` and `--log-out` are answered.
 pub fn run<S: Into<OsString>>(

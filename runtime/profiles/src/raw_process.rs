@@ -184,7 +184,8 @@ struct Stream<R> {
 impl<R: AsyncRead + Unpin> Stream<R> {
     fn new(reader: R) -> Self {
         let chunk = vec![0; GATHERED].into_boxed_slice();
-        let (text, gathered) = (Decoder::default(), String::new());
+        let text = Decoder::default();
+        let gathered = String::new();
         Self {
             reader,
             chunk,
@@ -345,7 +346,8 @@ mod tests {
     async fn heard(script: &str) -> (String, String, Exit) {
         let launch = Launch::new("sh").arg("-c").arg(script);
         let mut process = RawProcess::start(&launch, "sh").await.expect("sh starts");
-        let (mut out, mut err) = (String::new(), String::new());
+        let mut out = String::new();
+        let mut err = String::new();
         loop {
             match process.next().await {
                 ProcessEvent::Text(Channel::Stderr, text) => err.push_str(&text),

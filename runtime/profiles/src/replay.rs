@@ -24,15 +24,16 @@ const WORKING: Duration = Duration::from_secs(10);
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReplayConfig {
-    /// The recording: JSON lines of records with their time, of a conformance transcript, of an adapter's own messages,
-    /// or of `trunkline run --json`.
+    /// The recording: JSON lines of records with their time, of a conformance transcript, of an
+    /// adapter's own messages, or of `trunkline run --json`.
     file: PathBuf,
     /// Speed: 1 as recorded, 2 twice as fast, 0 at once. A recording without times is played at
     /// once.
     #[serde(default = "as_it_was", deserialize_with = "forwards")]
     #[cfg_attr(test, schemars(range(min = 0.0)))]
     speed: f64,
-    /// The recorded session that every session plays. Unset: the first session the first one, and so on, over again.
+    /// The recorded session that every session plays. Unset: the first session the first one, and
+    /// so on, over again.
     #[serde(default)]
     session: String,
 }

@@ -210,10 +210,8 @@ fn the_host_answers_the_questions_of_an_agent() {
     let schema = json!({ "type": "object", "properties": { "zone": zone }, "required": ["zone"] });
     let form = json!(["elicitation/create", { "mode": "form", "message": "Where?", "requestedSchema": schema }]);
     let page = |id: &str| json!(["elicitation/create", { "mode": "url", "message": "Log in", "elicitationId": id, "url": "https://login.example/1" }]);
-    let (complete, last) = (
-        json!(["elicitation/complete", { "elicitationId": "e-2" }]),
-        steps(&json!([{ "last": true }])),
-    );
+    let complete = json!(["elicitation/complete", { "elicitationId": "e-2" }]);
+    let last = steps(&json!([{ "last": true }]));
     let answer = |adapter: &mut Adapter, request: &Value, answer: Value| {
         let mut message = json!({ "type": "input.response", "session_id": "s", "request_id": request["request_id"] });
         let members = answer.as_object().unwrap().clone();
@@ -1060,10 +1058,8 @@ fn instructions_go_before_the_first_prompt_and_files_with_their_own() {
         json!({ "cwd": folder.path(), "system_prompt": "Be brief." }),
     );
     assert_eq!(adapter.send("s", "hello").text(), "Be brief.\n\nhello");
-    let (inside, outside) = (
-        folder.path().join("data.bin"),
-        tempfile::NamedTempFile::new().unwrap(),
-    );
+    let inside = folder.path().join("data.bin");
+    let outside = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&inside, [0, 1, 2]).unwrap();
     std::fs::write(outside.path(), [0, 1, 2]).unwrap();
     for path in [inside.as_path(), outside.path()] {

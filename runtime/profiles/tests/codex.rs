@@ -406,10 +406,8 @@ fn a_withdrawn_request_is_cancelled_and_an_unknown_one_refused() {
         (turn.status(), turn.text().as_str()),
         ("completed", "withdrawn")
     );
-    let (asked, cancelled) = (
-        turn.of("permission.request").len(),
-        turn.of("permission.cancel").len(),
-    );
+    let asked = turn.of("permission.request").len();
+    let cancelled = turn.of("permission.cancel").len();
     assert_eq!(asked, cancelled, "{:?}", turn.0);
     let turn = hub.turn("a", "odd");
     assert_eq!(

@@ -95,7 +95,8 @@ fn try_all(program: &Path) {
         .ok()
         .and_then(|jobs| jobs.parse().ok())
         .unwrap_or(JOBS);
-    let (rows, tried) = (Mutex::new(rows), Mutex::new(matrix::Cells::new()));
+    let rows = Mutex::new(rows);
+    let tried = Mutex::new(matrix::Cells::new());
     thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {

@@ -81,7 +81,8 @@ fn streams() {
         let redactor = Arc::new(redactor(count));
         let name = format!("stream of 1 MiB: clean, {count} values");
         measure(&name, Some(text.len()), || {
-            let (mut stream, mut shown) = (Stream::with(redactor.clone()), 0);
+            let mut stream = Stream::with(redactor.clone());
+            let mut shown = 0;
             for chunk in text.as_bytes().chunks(16 * 1024) {
                 stream.push(black_box(chunk), |bytes| shown += bytes.len());
             }

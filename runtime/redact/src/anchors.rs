@@ -109,7 +109,8 @@ pub(super) enum Shapes {
 pub(super) fn find(text: &[u8], shapes: Shapes, spans: &mut Vec<Span>) {
     let searcher = &*SEARCHER;
     let mut lower = [0; WINDOW];
-    let (mut begin, mut read) = (0, 0);
+    let mut begin = 0;
+    let mut read = 0;
     loop {
         let window = &text[begin..text.len().min(begin + WINDOW)];
         let lower = &mut lower[..window.len()];

@@ -75,7 +75,8 @@ fn name_around(text: &[u8], anchor: Range<usize>) -> Option<Range<usize>> {
         .take(LONGEST)
         .take_while(part)
         .count();
-    let (mut start, end) = (anchor.start - before, anchor.end + after);
+    let mut start = anchor.start - before;
+    let end = anchor.end + after;
     // The letter of a JSON escape is not part of the name.
     if matches!(text[..start], [.., b'\\']) && b"nrt".contains(&text[start]) && start < anchor.start
     {

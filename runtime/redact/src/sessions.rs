@@ -179,7 +179,8 @@ mod tests {
     #[test]
     fn a_secret_is_hidden_while_a_session_holds_it_and_a_while_after() {
         let shared = shared();
-        let (text, hidden) = ("session-00001-00000", "[REDACTED:S1]");
+        let text = "session-00001-00000";
+        let hidden = "[REDACTED:S1]";
         let one = shared.hold(secrets(1, 1)).unwrap();
         let other = shared.hold(secrets(1, 1)).unwrap();
         assert_eq!(shared.snapshot().text(text), hidden);

@@ -26,7 +26,8 @@ impl<W: Write> Writer<W> {
 
 impl<W: Write> Write for Writer<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let (inner, mut done) = (&mut self.inner, Ok(()));
+        let inner = &mut self.inner;
+        let mut done = Ok(());
         self.stream.push(bytes, |shown| {
             if done.is_ok() {
                 done = inner.write_all(shown);

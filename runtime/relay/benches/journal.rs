@@ -62,9 +62,11 @@ fn main() {
 
 /// Runs a fast adapter: it answers an input with as many outputs as the input names, or with one.
 fn counterpart() {
-    let (stdin, mut stdout) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let stdin = std::io::stdin().lock();
+    let mut stdout = std::io::stdout().lock();
     let mut stdin = std::io::BufReader::with_capacity(64 * 1024, stdin);
-    let (mut line, mut out) = (String::new(), Vec::new());
+    let mut line = String::new();
+    let mut out = Vec::new();
     loop {
         line.clear();
         if stdin.read_line(&mut line).unwrap() == 0 {
@@ -157,7 +159,8 @@ impl World {
 
     /// Reads lines until `count` lines of a type have arrived, and calls `each` for every one.
     async fn until(&mut self, kind: &str, mut count: usize, mut each: impl FnMut(&str)) {
-        let (mut line, begin) = (String::new(), format!("{{\"type\":\"{kind}\""));
+        let mut line = String::new();
+        let begin = format!("{{\"type\":\"{kind}\"");
         while count > 0 {
             line.clear();
             assert!(self.output.read_line(&mut line).await.unwrap() > 0);
@@ -253,7 +256,8 @@ async fn time_stream(journal: Option<&Path>) -> f64 {
 
 /// Returns the medians of both, measured in turns: with the journal and without.
 fn pair(with: impl Fn(Option<&Path>) -> f64) -> (f64, f64) {
-    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    let mut ours = Vec::new();
+    let mut bare = Vec::new();
     for _ in 0..ROUNDS {
         bare.push(with(None));
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

@@ -23,7 +23,8 @@ pub(crate) struct LinkFigures {
 impl LinkFigures {
     /// Requests the figures from every link.
     pub(crate) async fn request(host: &Host) -> Self {
-        let (agents, mut sessions) = (host.health().await, host.sessions().await);
+        let agents = host.health().await;
+        let mut sessions = host.sessions().await;
         let runs = |one: &SessionStatus| {
             matches!(one.state, SessionState::Running | SessionState::Stopping)
         };

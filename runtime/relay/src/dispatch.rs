@@ -531,7 +531,9 @@ impl HubDispatcher {
         meta: Option<&Meta>,
     ) -> Result<Session, SessionClosed> {
         loop {
-            let (id, start, meta) = (Some(id.clone()), start.clone(), meta.cloned());
+            let id = Some(id.clone());
+            let start = start.clone();
+            let meta = meta.cloned();
             match self.host.open(
                 agent,
                 SessionOptions {

@@ -221,7 +221,8 @@ impl JournalSessions {
 
     async fn attach_session(&mut self, id: SessionId, attach: SessionAttach) {
         let outlet = self.new_outlet(&id).await;
-        let (sessions, named) = (self.sessions.clone(), id.clone());
+        let sessions = self.sessions.clone();
+        let named = id.clone();
         self.spawn_listener(id, outlet, async move {
             let (attached, listener) = sessions.attach(&named, &attach).await?;
             Ok((listener, Some(RelayBody::from(attached))))
@@ -274,7 +275,8 @@ impl JournalSessions {
             };
             return self.upstream.put_control(&of_pipe(refused));
         }
-        let (sessions, upstream) = (self.sessions.clone(), self.upstream.clone());
+        let sessions = self.sessions.clone();
+        let upstream = self.upstream.clone();
         self.listeners.tasks.spawn(async move {
             let result = sessions.list(asked).await;
             upstream.put_control(&of_pipe(result));
@@ -291,7 +293,8 @@ impl JournalSessions {
             };
             return self.send_body(&id, refused);
         }
-        let (sessions, upstream) = (self.sessions.clone(), self.upstream.clone());
+        let sessions = self.sessions.clone();
+        let upstream = self.upstream.clone();
         self.listeners.tasks.spawn(async move {
             let result = sessions.history(&id, &asked).await;
             upstream.put_control(&RelayMessage::new(id, result).to_line());

@@ -134,7 +134,8 @@ pub(crate) async fn serve_with(
     stop: &mut BoxedFuture<'_, ()>,
     hung_up: BoxedFuture<'_, ()>,
 ) -> RelayReport {
-    let (sessions, stays) = (options.sessions.clone(), options.stays);
+    let sessions = options.sessions.clone();
+    let stays = options.stays;
     let talked = talk(&host, reader, writer, options, stop, hung_up).await;
     let last_words: BoxedFuture<'_, RelayReport> = if stays && talked.ended != RelayEnd::Stopped {
         let report = talked.detach().last_words().await;

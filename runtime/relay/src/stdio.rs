@@ -41,10 +41,8 @@ const LOOK: Duration = Duration::from_millis(200);
 /// # Panics
 /// Outside a tokio runtime with I/O and time.
 pub async fn serve_stdio(host: Host, options: RelayOptions) -> io::Result<RelayReport> {
-    let (mut terminate, mut interrupt) = (
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::interrupt())?,
-    );
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
     let doors = SocketListeners::open(&host, &options)?;
     // A second handle to the input, to notice its end while nothing is read.
     let hung_up = fcntl_dupfd_cloexec(stdin(), FIRST_FREE)?;

@@ -176,7 +176,8 @@ impl Upstream {
         self: Arc<Self>,
         mut pipe: impl AsyncWrite + Unpin,
     ) -> io::Result<()> {
-        let (mut out, mut gave) = (Vec::new(), Vec::new());
+        let mut out = Vec::new();
+        let mut gave = Vec::new();
         loop {
             let finishing = self.take(&mut out, &mut gave);
             if !out.is_empty() {

@@ -83,10 +83,8 @@ impl Relay {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let (input, output) = (
-            process.stdin.take(),
-            process.stdout.take().map(BufReader::new),
-        );
+        let input = process.stdin.take();
+        let output = process.stdout.take().map(BufReader::new);
         Self {
             process,
             input,

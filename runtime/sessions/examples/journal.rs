@@ -82,7 +82,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 async fn open(folder: &Path) -> Result<(Host, Sessions), Box<dyn Error>> {
     let agent = AgentConfig::external("echo", Command::new("python3").arg(ECHO));
     let host = Host::builder().agent(agent).build()?;
-    let (own, folder) = (host.clone(), folder.to_owned());
+    let own = host.clone();
+    let folder = folder.to_owned();
     let opened =
         tokio::task::spawn_blocking(move || Sessions::open(own, &folder, Options::default()));
     let (sessions, damaged) = opened.await??;

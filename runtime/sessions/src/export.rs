@@ -83,7 +83,8 @@ impl EntryPrinter {
 
     /// Writes that entries are damaged or lost: as lines, a `lag` ([journal.8]).
     fn missing(&mut self, session: &SessionId, lag: Lag, out: &mut Vec<u8>) {
-        let (from, to) = (lag.from, lag.to);
+        let from = lag.from;
+        let to = lag.to;
         match self.format {
             ExportFormat::Json => RelayMessage::new(session.clone(), lag).write(out),
             _ => {
@@ -152,7 +153,8 @@ impl SessionExport {
                     }
                 }
                 ReadBatch::Missing(numbers) => {
-                    let (from, to) = (*numbers.start(), last.min(*numbers.end()));
+                    let from = *numbers.start();
+                    let to = last.min(*numbers.end());
                     self.printer.missing(&self.id, Lag { from, to }, &mut piece);
                 }
                 ReadBatch::End => break,

@@ -48,7 +48,8 @@ async fn blocking<T: Send + 'static>(
 impl Sessions {
     async fn keeper(&self, id: &SessionId) -> Option<FileKeeper> {
         let key = self.find(id).await?;
-        let (journal, recording) = (self.journal().clone(), self.shared().recording.clone());
+        let journal = self.journal().clone();
+        let recording = self.shared().recording.clone();
         Some(FileKeeper {
             journal,
             key,

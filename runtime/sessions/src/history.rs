@@ -205,7 +205,8 @@ mod tests {
                 forward.extend(numbers(&page));
                 next = page.next;
             }
-            let (mut backward, mut pages) = (Vec::new(), 0);
+            let mut backward = Vec::new();
+            let mut pages = 0;
             let mut previous = Some(u64::MAX);
             while let Some(before) = previous {
                 let page = read_page(&journal, key, HistoryRange::Before(before), limit).unwrap();
@@ -252,7 +253,8 @@ mod tests {
             let stored = journal.put_entries(key, 1, first, count, lines.as_bytes());
             journal.wait(&stored).unwrap();
         }
-        let (mut read, mut next) = (Vec::new(), Some(1));
+        let mut read = Vec::new();
+        let mut next = Some(1);
         while let Some(from) = next {
             let page = read_page(&journal, key, HistoryRange::From(from), u64::MAX).unwrap();
             let bytes: usize = page.entries.iter().map(|entry| entry.get().len()).sum();

@@ -83,7 +83,8 @@ impl InputIndex {
         id: &MessageId,
         content: u64,
     ) -> Option<KnownInput> {
-        let (journal, id) = (journal.clone(), id.clone());
+        let journal = journal.clone();
+        let id = id.clone();
         let search = move || {
             scan(&journal, key, |_, used| match used {
                 UsedId::Input(Some(used), input) if used == id => {
@@ -408,7 +409,8 @@ mod tests {
         let index = InputIndex::read(&journal, key).await;
         assert!(index.recent.len() <= RECENT_INPUTS && index.order.len() <= RECENT_INPUTS);
         for number in [0, RECENT_INPUTS, COUNT - 1] {
-            let (id, content) = (message_id(number), number.to_string());
+            let id = message_id(number);
+            let content = number.to_string();
             let same = Some(KnownInput::Same {
                 turn: Some(turn_id(number)),
                 seq: number as u64 + 1,
@@ -448,7 +450,8 @@ mod tests {
     #[test]
     fn files_are_part_of_what_makes_inputs_the_same() {
         let digest = |digit: &str| Sha256::parse(&digit.repeat(64));
-        let (one, two) = (digest("1"), digest("2"));
+        let one = digest("1");
+        let two = digest("2");
         assert!(one.is_some());
         let with = |files: &[Option<Sha256>]| content_hash("x", files);
         assert_eq!(with(&[one]), with(&[one]));

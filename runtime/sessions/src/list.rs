@@ -260,7 +260,8 @@ fn collect_page(
         places: Vec::new(),
         next: None,
     };
-    let (mut bytes, mut last) = (0, behind);
+    let mut bytes = 0;
+    let mut last = behind;
     for (looked_at, listed) in ListCandidates::new(journal, memory, asked, behind).enumerate() {
         if looked_at == LOOKED_AT {
             return Ok(ListPage {
@@ -373,8 +374,8 @@ impl<'a> ListFilter<'a> {
         }
     }
 
-    /// Returns the list entry and the activity of a session if it passes the filters. Without facts a session cannot
-    /// be listed; a check of the journal reports it.
+    /// Returns the list entry and the activity of a session if it passes the filters. Without facts
+    /// a session cannot be listed; a check of the journal reports it.
     fn read(
         &self,
         journal: &Journal,
@@ -535,7 +536,9 @@ mod tests {
     /// Reads all pages of a request. Returns the ids, the number of pages, and the number of
     /// sessions that the first page examined.
     fn pages(journal: &Journal, mut asked: SessionsList) -> (Vec<String>, usize, usize) {
-        let (mut ids, mut pages, mut first) = (Vec::new(), 0, 0);
+        let mut ids = Vec::new();
+        let mut pages = 0;
+        let mut first = 0;
         loop {
             let counted = Counted::default();
             let (answer, _) = answer_list(journal, &counted, None, &asked);

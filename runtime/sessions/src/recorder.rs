@@ -175,7 +175,8 @@ impl<T> EntryRecorder<T> {
         let then = std::mem::take(&mut self.then);
         if !has_more {
             let ticket = self.last_ticket();
-            let (first, last) = (self.entries.last() + 1, self.entries.last());
+            let first = self.entries.last() + 1;
+            let last = self.entries.last();
             return self.unstored.push_back(PendingBlock {
                 ticket,
                 first,
@@ -185,7 +186,8 @@ impl<T> EntryRecorder<T> {
                 then,
             });
         }
-        let (session, epoch) = (self.entries.id().clone(), self.entries.epoch());
+        let session = self.entries.id().clone();
+        let epoch = self.entries.epoch();
         let EntryBlock {
             first,
             count,
@@ -272,7 +274,8 @@ impl<T> EntryRecorder<T> {
         if let Some(before) = &mut self.before {
             // The facts include the marks.
             self.marks.clear();
-            let (last, is_settled) = (self.entries.last(), facts.open.is_empty());
+            let last = self.entries.last();
+            let is_settled = facts.open.is_empty();
             before.facts = Some(GatheredFacts {
                 bytes: bytes.into(),
                 last,
@@ -403,7 +406,8 @@ impl<T> EntryRecorder<T> {
             self.journal.write_gathered();
         }
         self.is_refused |= is_refused(&ticket);
-        let (first, last) = (batch.first, batch.last());
+        let first = batch.first;
+        let last = batch.last();
         self.unstored.push_back(PendingBlock {
             ticket,
             first,
@@ -436,7 +440,8 @@ impl<T> EntryRecorder<T> {
                     );
                 }
                 Err(why) => {
-                    let (from, to) = (unstored.first, unstored.last);
+                    let from = unstored.first;
+                    let to = unstored.last;
                     tracing::warn!(session = %self.entries.id(), from, to, "entries are lost: {why}");
                 }
             }

@@ -103,7 +103,8 @@ fn settle(mut facts: SessionFacts, mut entries: EntryWriter, why: &str) -> Batch
         ..ends::failed(delivered)
     });
     facts.last = entries.last();
-    let (session, epoch) = (entries.id().clone(), entries.epoch());
+    let session = entries.id().clone();
+    let epoch = entries.epoch();
     let EntryBlock {
         first,
         count,

@@ -834,7 +834,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let journal = open(folder.path());
         let pad = |bytes| "x".repeat(bytes);
-        let (begin, end) = (pad(200_000) + "nee", format!("dle{} needle", pad(200_000)));
+        let begin = pad(200_000) + "nee";
+        let end = format!("dle{} needle", pad(200_000));
         let input = pad(700_000);
         let lines = [
             ("turn.begin", "t", "needle"),
@@ -933,9 +934,12 @@ mod tests {
             ("common word", "fox".to_owned()),
         ];
         for (name, text) in measured {
-            let (mut asked, mut requests, mut hits) = (query(&text), 0, 0);
+            let mut asked = query(&text);
+            let mut requests = 0;
+            let mut hits = 0;
             let begun = Instant::now();
-            let (mut first, mut longest) = (None, Duration::ZERO);
+            let mut first = None;
+            let mut longest = Duration::ZERO;
             let page = loop {
                 let request = Instant::now();
                 let page = super::search(&journal, &(), None, &asked).unwrap();

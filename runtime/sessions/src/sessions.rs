@@ -505,7 +505,9 @@ impl Sessions {
         if let Some(epoch) = attach.epoch
             && attach.after > 0
         {
-            let (journal, key, after) = (self.shared.journal.clone(), handle.key, attach.after);
+            let journal = self.shared.journal.clone();
+            let key = handle.key;
+            let after = attach.after;
             let forked =
                 tokio::task::spawn_blocking(move || fork(&journal, key, after, epoch)).await;
             if let Some(common) = forked.ok().flatten() {
@@ -623,7 +625,8 @@ impl Sessions {
         if let Some(handle) = self.shared.registry.live_handle(id.as_str()) {
             return self.may_see(&handle.origin).then_some(key);
         }
-        let (journal, visitor) = (self.shared.journal.clone(), self.visitor.clone());
+        let journal = self.shared.journal.clone();
+        let visitor = self.visitor.clone();
         let seen = tokio::task::spawn_blocking(move || {
             let facts = journal
                 .facts(key)
@@ -643,7 +646,8 @@ impl Sessions {
             next,
             error,
         };
-        let (from, to) = (asked.from.unwrap_or(1).max(1), asked.to.unwrap_or(u64::MAX));
+        let from = asked.from.unwrap_or(1).max(1);
+        let to = asked.to.unwrap_or(u64::MAX);
         let most = to.saturating_add(1).saturating_sub(from);
         match self.read_page(id, HistoryRange::From(from), most).await {
             Ok(page) if most > 0 => {
@@ -688,7 +692,9 @@ impl Sessions {
         id: &SessionId,
         format: ExportFormat,
     ) -> Result<SessionExport, HistoryError> {
-        let (shared, visitor, id) = (self.shared.clone(), self.visitor.clone(), id.clone());
+        let shared = self.shared.clone();
+        let visitor = self.visitor.clone();
+        let id = id.clone();
         let read = move || {
             let journal = &shared.journal;
             let session = list::find_session(journal, &*shared, visitor.as_deref(), &id)?;
@@ -713,7 +719,8 @@ impl Sessions {
         &self,
         asked: SessionsList,
     ) -> (SessionsListResult, Vec<String>) {
-        let (shared, visitor) = (self.shared.clone(), self.visitor.clone());
+        let shared = self.shared.clone();
+        let visitor = self.visitor.clone();
         let failed = SessionsListResult::to(asked.request_id.clone());
         let answered = tokio::task::spawn_blocking(move || {
             list::answer_list(&shared.journal, &*shared, visitor.as_deref(), &asked)
@@ -752,7 +759,8 @@ impl Sessions {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn overview(&self, behind: Option<SessionKey>) -> Result<OverviewPage, ReadError> {
-        let (shared, visitor) = (self.shared.clone(), self.visitor.clone());
+        let shared = self.shared.clone();
+        let visitor = self.visitor.clone();
         let read = tokio::task::spawn_blocking(move || {
             list::read_overview(&shared.journal, &*shared, visitor.as_deref(), behind)
         });
@@ -932,7 +940,8 @@ fn secrets(
     mcp_servers: Option<&Json>,
 ) -> Option<Box<SessionStart>> {
     (env.is_some() || mcp_servers.is_some()).then(|| {
-        let (env, mcp_servers) = (env.cloned(), mcp_servers.cloned());
+        let env = env.cloned();
+        let mcp_servers = mcp_servers.cloned();
         Box::new(SessionStart {
             env,
             mcp_servers,
@@ -947,7 +956,8 @@ fn secrets(
 fn fork(journal: &Journal, key: SessionKey, after: u64, epoch: u64) -> Option<u64> {
     let is_other = epoch_of(journal, key, after).is_some_and(|own| own != epoch);
     is_other.then(|| {
-        let (mut common, mut other) = (0, after);
+        let mut common = 0;
+        let mut other = after;
         while other - common > 1 {
             let middle = common + (other - common) / 2;
             match epoch_of(journal, key, middle) {

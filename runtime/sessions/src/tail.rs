@@ -223,7 +223,9 @@ impl EntryTail {
             return ReadOutcome::Behind(first.saturating_sub(1).min(state.stored));
         }
         let from = state.chunks.partition_point(|chunk| chunk.last <= after);
-        let (mut chunks, mut last, mut bytes) = (Vec::new(), after, 0);
+        let mut chunks = Vec::new();
+        let mut last = after;
+        let mut bytes = 0;
         for chunk in state.chunks.range(from..) {
             if chunk.first > last + 1 || bytes >= TAKEN {
                 break;

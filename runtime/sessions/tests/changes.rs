@@ -96,7 +96,8 @@ async fn open_host(folder: &Path, retention: Retention) -> (Host, Sessions) {
         .agent_over(AgentConfig::external("y", "none"), streams)
         .build()
         .unwrap();
-    let (opened, folder) = (host.clone(), folder.to_owned());
+    let opened = host.clone();
+    let folder = folder.to_owned();
     let mut options = Options::default();
     options.retention = retention;
     let open = move || Sessions::open(opened, &folder, options);

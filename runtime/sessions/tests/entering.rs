@@ -40,7 +40,8 @@ async fn open_sessions(folder: &Path) -> (Host, Sessions) {
         .agent_over(AgentConfig::external("silent", "none"), streams)
         .build()
         .unwrap();
-    let (opened, folder) = (host.clone(), folder.to_owned());
+    let opened = host.clone();
+    let folder = folder.to_owned();
     let open = move || Sessions::open(opened, &folder, Options::default());
     let (sessions, damaged) = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
     assert!(damaged.is_empty(), "{damaged:?}");
@@ -164,7 +165,8 @@ async fn inputs_of_clients_that_enter_at_the_same_moment_are_stored_once() {
         for number in 0..count {
             let mut clients = JoinSet::new();
             for client in 0..CLIENTS {
-                let (sessions, accepted) = (sessions.clone(), accepted.clone());
+                let sessions = sessions.clone();
+                let accepted = accepted.clone();
                 clients.spawn(async move {
                     let id = session(number);
                     let attach = SessionAttach::default();
@@ -225,7 +227,8 @@ async fn an_opening_that_is_dropped_blocks_no_other_client() {
     close_sessions(host, sessions).await;
 
     let (host, sessions) = open_sessions(folder.path()).await;
-    let (id, attach) = (session(0), SessionAttach::default());
+    let id = session(0);
+    let attach = SessionAttach::default();
     let mut dropped = Box::pin(sessions.attach(&id, &attach));
     assert!(futures_util::FutureExt::now_or_never(dropped.as_mut()).is_none());
     let waits = sessions.attach(&id, &attach);
@@ -280,7 +283,8 @@ async fn a_writer_that_the_journal_refuses_ends_and_its_inputs_are_not_delivered
 
     let journal = sessions.journal();
     let key = journal.find(session(0).as_str()).unwrap();
-    let (next, epoch) = (attached.last_seq + 1, attached.epoch);
+    let next = attached.last_seq + 1;
+    let epoch = attached.epoch;
     let line = format!(
         "{{\"type\":\"host.fact\",\"session_id\":\"s-0\",\"seq\":{next},\"epoch\":{epoch},\"time\":\"2026-01-01T00:00:00.000Z\"}}\n"
     );

@@ -25,11 +25,9 @@ fn the_example_reads_the_same_entries_by_each_listener_and_in_the_history() {
             .collect()
     };
     let history = entries("history");
-    let (opener, observer, reconnected) = (
-        entries("opener"),
-        entries("observer"),
-        entries("reconnected"),
-    );
+    let opener = entries("opener");
+    let observer = entries("observer");
+    let reconnected = entries("reconnected");
     assert_eq!(opener, observer, "{stdout}");
     assert_eq!([opener, reconnected].concat(), history, "{stdout}");
     let numbers: Vec<_> = history.iter().map(|entry| entry["seq"].as_u64()).collect();

@@ -88,7 +88,8 @@ impl World {
             .agent_over(AgentConfig::external("played", "none"), streams)
             .build()
             .unwrap();
-        let (opened, path) = (host.clone(), folder.path().join("journal"));
+        let opened = host.clone();
+        let path = folder.path().join("journal");
         let open = move || Sessions::open(opened, &path, Options::default());
         let (sessions, _) = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
         Self {
@@ -240,7 +241,8 @@ fn end(content: &EntryContent) -> Option<Value> {
 #[tokio::test]
 async fn a_repeated_or_refused_input_delivers_no_file() {
     let (mut world, mut client) = World::new().await;
-    let (one, two) = (world.file("one", "1"), world.file("two", "2"));
+    let one = world.file("one", "1");
+    let two = world.file("two", "2");
     client.submit("m-1", "first", vec![one.clone()]).await;
     let mut agent = world.agent().await;
     let file = agent.read("file.input").await;
@@ -311,7 +313,8 @@ async fn a_file_behind_an_input_goes_with_the_next_one() {
     let message = file_message(&world.file("later", "1"));
     let mut agent = None;
     for round in 0..20 {
-        let (first, second) = (format!("first {round}"), format!("second {round}"));
+        let first = format!("first {round}");
+        let second = format!("second {round}");
         client.submit(&first, &first, Vec::new()).await;
         client.send(message.clone()).await;
         client.submit(&second, &second, Vec::new()).await;

@@ -160,11 +160,10 @@ async fn a_session_of_another_is_not_there_for_a_visitor() {
 async fn one_who_may_only_listen_does_not_speak_and_who_speaks_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let (sessions, _kept) = opened(folder.path()).await;
-    let (observer, ann) = (
-        visitor("tv", true, false, None),
-        visitor("ann", false, true, Some(&["x"])),
-    );
-    let (watched, own) = (sessions.for_visitor(observer), sessions.for_visitor(ann));
+    let observer = visitor("tv", true, false, None);
+    let ann = visitor("ann", false, true, Some(&["x"]));
+    let watched = sessions.for_visitor(observer);
+    let own = sessions.for_visitor(ann);
     for (sessions, agent) in [(&watched, "x"), (&own, "y")] {
         let refused = sessions.start(&id("s"), agent, SessionStart::default(), None, None);
         let Err(StartError::Refused(refused)) = refused else {

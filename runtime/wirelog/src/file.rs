@@ -148,7 +148,9 @@ impl LogFile {
     /// If there is an older one, the two exchange their names. A mount over a file in a sandbox
     /// moves with the file, so both stay covered; a new file would not be.
     fn keep(&self) -> Result<File, Errno> {
-        let (folder, name, older) = (&self.folder, &self.name, older(&self.name));
+        let folder = &self.folder;
+        let name = &self.name;
+        let older = older(&self.name);
         if let Some(next) = spare(folder, &older) {
             match renameat_with(folder, name, folder, &older, RenameFlags::EXCHANGE) {
                 Ok(()) => return ftruncate(&next, 0).map(|()| next),

@@ -33,7 +33,8 @@ impl Lines {
     /// Takes a chunk and hands over each line that it ends.
     pub fn push(&mut self, mut chunk: &[u8], mut each: impl FnMut(Piece<'_>)) {
         while let Some(end) = memchr::memchr(b'\n', chunk) {
-            let (line, after) = (&chunk[..end], &chunk[end + 1..]);
+            let line = &chunk[..end];
+            let after = &chunk[end + 1..];
             chunk = after;
             if std::mem::take(&mut self.is_broken) {
                 self.clear();

@@ -190,12 +190,10 @@ fn lines_of_an_agent_are_kept_apart_and_hold_no_secret() {
 #[test]
 fn what_a_session_hands_over_in_secret_is_nowhere_in_the_file() {
     let logged = Logged::new(|options| options);
-    let (sensitive, ordinary, header, answer) = (
-        "wire-sensitive-0123",
-        "wire-ordinary-4567",
-        "wire-header-89ab",
-        "wire-answer-cdef",
-    );
+    let sensitive = "wire-sensitive-0123";
+    let ordinary = "wire-ordinary-4567";
+    let header = "wire-header-89ab";
+    let answer = "wire-answer-cdef";
     logged.take(WireEvent::Started { pid: None });
     logged.host(&json!({"type": "session.start", "session_id": "s",
         "env": {"API_KEY": sensitive, "PLAIN": ordinary, "SHORT": "pin-42"},

@@ -24,7 +24,8 @@ fn message(key: Key, serial: u32, bytes: usize) -> Vec<u8> {
 }
 
 fn batch(fair: &mut Fair) -> (Vec<u8>, Vec<Key>) {
-    let (mut out, mut gave) = (Vec::new(), Vec::new());
+    let mut out = Vec::new();
+    let mut gave = Vec::new();
     fair.take(TURNS, &mut out, &mut gave);
     (out, gave)
 }
@@ -33,7 +34,8 @@ fn batch(fair: &mut Fair) -> (Vec<u8>, Vec<Key>) {
 /// write, each in messages of its own size and kept topped up to `room`.
 fn shares(small: usize, large: usize, room: usize, total: usize) -> (usize, usize) {
     let mut fair = Fair::default();
-    let (mut got, mut sum) = (HashMap::new(), 0);
+    let mut got = HashMap::new();
+    let mut sum = 0;
     while sum < total {
         for (key, size) in [(A, small), (B, large)] {
             while fair.bytes(key) < room {
@@ -195,7 +197,8 @@ proptest! {
         let mut read = |out: &[u8], sizes: &HashMap<(u8, u32), usize>| {
             let mut rest = out;
             while !rest.is_empty() {
-                let (key, serial) = (rest[0], u32::from_le_bytes(rest[1..5].try_into().unwrap()));
+                let key = rest[0];
+                let serial = u32::from_le_bytes(rest[1..5].try_into().unwrap());
                 let next = seen.entry(key).or_insert(0);
                 assert_eq!(serial, *next);
                 *next += 1;

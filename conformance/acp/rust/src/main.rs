@@ -164,7 +164,8 @@ impl Target {
         person: &Arc<Person>,
         work: impl AsyncFnOnce(ConnectionTo<Agent>) -> anyhow::Result<T> + Send,
     ) -> anyhow::Result<T> {
-        let (seeing, asked) = (person.clone(), person.clone());
+        let seeing = person.clone();
+        let asked = person.clone();
         let transport = Recorded::new(self.transport()?, &self.record)?;
         let mut done = None;
         let told = &mut done;

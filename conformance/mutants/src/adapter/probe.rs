@@ -182,7 +182,8 @@ fn take(turn: &Turn, mut operation: Operation, text: &str) -> Result<Option<End>
             say(turn, &turn.session.report(&files))?;
         }
         "set" => {
-            let (key, value) = (operation.text().unwrap_or_default(), operation.value());
+            let key = operation.text().unwrap_or_default();
+            let value = operation.value();
             turn.with_values(|values| {
                 if values.len() < 4096 || values.contains_key(&key) {
                     values.insert(key, value);

@@ -41,7 +41,9 @@ pub(crate) fn note(text: &str) {
 }
 
 fn main() -> ExitCode {
-    let (mut adapters, mut folder, mut below) = ([None, None], None, Vec::new());
+    let mut adapters = [None, None];
+    let mut folder = None;
+    let mut below = Vec::new();
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         if flag == "--list" {

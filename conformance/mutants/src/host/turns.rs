@@ -228,7 +228,8 @@ impl Relay {
     /// Closes what the turn leaves open: its tool calls and its requests.
     fn settle_turn(&mut self, session: &mut Session, reason: &'static str) {
         let Some(turn) = &session.turn else { return };
-        let (id, wire_id) = (turn.id.clone(), turn.wire_id.clone());
+        let id = turn.id.clone();
+        let wire_id = turn.wire_id.clone();
         for tool in std::mem::take(&mut session.tools) {
             if broken(ToolsLeftOpen) {
                 continue;

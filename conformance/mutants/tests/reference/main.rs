@@ -212,10 +212,8 @@ fn only_true_of_the_same_session_and_request_approves() {
         assert!(text(&peer.turn("s")).contains("\"approved\":false"));
     }
     peer.script("s", json!([["ask", ask("never"), ask("yes")]]));
-    let (first, second) = (
-        peer.next("s")["request_id"].clone(),
-        peer.next("s")["request_id"].clone(),
-    );
+    let first = peer.next("s")["request_id"].clone();
+    let second = peer.next("s")["request_id"].clone();
     peer.tell(
         "permission.response",
         "s",

@@ -26,7 +26,8 @@ fn flood_beside_a_conversation(t: &mut Trial) -> Outcome {
     }
     t.end_within(&flood, from, t.bounds.secs(20.0))?;
     took.sort_unstable();
-    let (slowest, bound) = (took[ECHOES - 2], t.bounds.secs(2.0));
+    let slowest = took[ECHOES - 2];
+    let bound = t.bounds.secs(2.0);
     t.demand(
         slowest <= bound,
         format!("19 of 20 echoes within {bound:.1?}"),
@@ -76,7 +77,8 @@ pub(super) fn watch_growth(t: &mut Trial, limit: u64) -> Outcome {
     let pid = t.process()?.pid();
     let before = crate::process::usage_of(pid).resident;
     let began = Instant::now();
-    let (mut most, mut grew) = (0, Instant::now());
+    let mut most = 0;
+    let mut grew = Instant::now();
     while began.elapsed() < Duration::from_secs(60) && grew.elapsed() < Duration::from_millis(1_500)
     {
         t.pass_time(Duration::from_millis(50));

@@ -30,7 +30,8 @@ fn id_on_all(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&all)?;
     let quick = t.quick();
     // Output of an agent may belong to no turn ([turn.6]); output of a script belongs to its own.
-    let (mut level, mut wanted) = (Level::Should, vec![]);
+    let mut level = Level::Should;
+    let mut wanted = vec![];
     let mut from = t.input_as(&s, "t-1", &quick)?;
     let mut turn = "t-1";
     if t.has_probe(&["say", "file", "ask"]) {
@@ -246,7 +247,8 @@ pub(in crate::cases) fn printed(t: &Trial, flag: &str) -> Outcome<Option<Value>>
 }
 
 fn stdout_of(history: &Arc<History>) -> Vec<u8> {
-    let (mut all, mut lines) = (Vec::new(), 0);
+    let mut all = Vec::new();
+    let mut lines = 0;
     history.scan(0, |_, record| {
         if let Event::Adapter { bytes, .. } = &record.event {
             all.extend_from_slice(bytes);

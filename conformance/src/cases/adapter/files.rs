@@ -43,7 +43,9 @@ fn demand_file(t: &Trial, report: &Value, bytes: usize, sha256: &str) -> Outcome
 
 fn files_that_cannot_be_opened(t: &mut Trial) -> Outcome {
     let s = t.open()?;
-    let (nothing, folder, sealed) = (t.path("nothing"), t.path("folder"), t.path("sealed"));
+    let nothing = t.path("nothing");
+    let folder = t.path("folder");
+    let sealed = t.path("sealed");
     fs::create_dir(&folder)?;
     fs::write(&sealed, "sealed")?;
     fs::set_permissions(&sealed, fs::Permissions::from_mode(0o000))?;
@@ -204,7 +206,8 @@ fn empty_and_large(t: &mut Trial) -> Outcome {
     /// The SHA-256 of so many zeros.
     const ZEROS: &str = "ab46920a3bcd0891d34367719808bc3f832e4968ddfbfb464d093e306d2275ad";
     let s = t.open()?;
-    let (empty, large) = (t.path("empty"), t.path("large"));
+    let empty = t.path("empty");
+    let large = t.path("large");
     fs::write(&empty, "")?;
     announce(t, &s, "empty", &empty)?;
     let report = t.report(&s)?;

@@ -81,7 +81,8 @@ fn characters_cut(t: &mut Trial) -> Outcome {
     // Several lines of 17 KiB, so that no limit on a line interferes, in one stream in which every
     // offset that equals a common buffer size is inside a character.
     let echoes = t.has_probe(&["echo"]);
-    let (mut stream, mut sent) = (Vec::new(), Vec::new());
+    let mut stream = Vec::new();
+    let mut sent = Vec::new();
     while stream.len() < 80_000 {
         let s = Session::named(t.fresh("s"));
         stream.extend(start_line(&s));

@@ -1,4 +1,5 @@
-//! A-LIF and A-SEC: the process, from its start to its end, and what only a test may do ([process.1], [session.6]).
+//! A-LIF and A-SEC: the process, from its start to its end, and what only a test may do
+//! ([process.1], [session.6]).
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +33,8 @@ fn broken_stdout(t: &mut Trial) -> Outcome {
     t.quick_input(&other)?;
     let began = Instant::now();
     let within = bound(t) + t.bounds.stop;
-    let (mut stopped, mut spent) = (false, Duration::ZERO);
+    let mut stopped = false;
+    let mut spent = Duration::ZERO;
     while began.elapsed() < within {
         if t.process()?.wait_exit(Duration::from_millis(100)).is_some() {
             let spins =

@@ -53,7 +53,8 @@ fn undone(t: &Trial, ask: &Ask, why: &str) -> Outcome {
 }
 
 fn no_answer(t: &mut Trial) -> Outcome {
-    let (s, ask) = (t.open()?, t.action());
+    let s = t.open()?;
+    let ask = t.action();
     let request = ask_visibly(t, &s, &ask)?;
     undone(t, &ask, "it had happened when the request came")?;
     t.pass_time(Duration::from_secs(3));

@@ -13,7 +13,8 @@ const VICTIM: &str = "victim";
 fn mutated_lines(t: &mut Trial) -> Outcome {
     let s = t.open_as(VICTIM)?;
     t.quick_turn(&s)?;
-    let (mut noise, mut objects) = (Vec::new(), Vec::new());
+    let mut noise = Vec::new();
+    let mut objects = Vec::new();
     while noise.len() < 1_000 || objects.len() < 1_000 {
         let line = mutated(&mut t.rng);
         match Parsed::lenient(&line) {

@@ -408,7 +408,8 @@ fn level_off_after_cycles(t: &mut Trial) -> Outcome {
 /// number reached.
 fn cycle(t: &mut Trial, wanted: usize, within: Duration) -> Outcome<usize> {
     let began = Instant::now();
-    let (mut done, mut batch) = (0, 25);
+    let mut done = 0;
+    let mut batch = 25;
     while done < wanted && began.elapsed() < within {
         let batch_began = Instant::now();
         for _ in 0..batch.min(wanted - done) {

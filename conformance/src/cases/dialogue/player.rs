@@ -361,7 +361,8 @@ impl Player<'_> {
 
     /// Returns a text with its references resolved.
     fn render_text(&self, text: &str) -> String {
-        let (mut all, mut rest) = (String::new(), text);
+        let mut all = String::new();
+        let mut rest = text;
         while let Some(place) = rest.find('$') {
             all.push_str(&rest[..place]);
             rest = &rest[place..];
@@ -659,7 +660,8 @@ impl Player<'_> {
             else {
                 return reject_step(step, "a comparison is not `value operator value`");
             };
-            let (left, right) = (self.fill_references(left), self.fill_references(right));
+            let left = self.fill_references(left);
+            let right = self.fill_references(right);
             let numbers = left.as_f64().zip(right.as_f64());
             let holds = match *operator {
                 "==" => left == right,
@@ -868,7 +870,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "sum",
         Find(|p, step| {
-            let (one, other) = (p.read_value(step, 0), p.read_value(step, 1));
+            let one = p.read_value(step, 0);
+            let other = p.read_value(step, 1);
             let float = |value: &Value| value.as_f64().unwrap_or_default();
             Ok(Bound::Data(match (one.as_i64(), other.as_i64()) {
                 (Some(one), Some(other)) => (one + other).into(),
@@ -942,7 +945,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let read = std::fs::canonicalize(p.read_string(step, 0)).and_then(|path| {
                 // A folder has no content.
                 let bytes = std::fs::read(&path).unwrap_or_default();
-                let (of_file, sha256) = (path.metadata()?, wire::sha256(&bytes));
+                let of_file = path.metadata()?;
+                let sha256 = wire::sha256(&bytes);
                 let inode = [of_file.dev(), of_file.ino()];
                 Ok(json!({"path":path,"inode":inode,"bytes":bytes.len(),"sha256":sha256}))
             });
@@ -1189,7 +1193,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
                 let place = p.t.instruct(&s, &p.read_value(step, 0))?;
                 return Ok(Bound::Turn(p.whole_turn(&s, place)?));
             };
-            let (turn, actions) = (p.read_string(step, 0), p.read_value(step, 1));
+            let turn = p.read_string(step, 0);
+            let actions = p.read_value(step, 1);
             let place = journal::instruct(&hub, &s, &turn, &actions)?;
             p.last.insert(s.id().to_owned(), place);
             Ok(Bound::Messages(vec![p.t.hear_end(&hub, &s, place, &turn)?]))
@@ -1276,7 +1281,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         "finishes",
         Find(|p, step| {
             let (hub, s) = p.hub_and_session(step, 0)?;
-            let (from, turn) = (p.start_place(step, &s), p.read_string(step, 0));
+            let from = p.start_place(step, &s);
+            let turn = p.read_string(step, 0);
             let end = match hub {
                 Some(hub) => p.t.hear_end(&hub, &s, from, &turn)?,
                 None => p.t.end_of_turn(&s, &turn, from, p.time_limit(step))?,
@@ -1291,7 +1297,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let session = p
                 .find_session(step, 0)
                 .unwrap_or_else(|_| Session::named(""));
-            let (from, within) = (p.start_place(step, &session), p.time_limit(step));
+            let from = p.start_place(step, &session);
+            let within = p.time_limit(step);
             let seen =
                 p.t.expect_told_within(from, &p.find_lower(step, 0)?, step.read_word(1)?, within)?;
             Ok(Bound::Messages(vec![seen]))
@@ -1301,7 +1308,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         "writes",
         Find(|p, step| {
             let from = p.named_place(step).unwrap_or_default();
-            let (lower, kind) = (p.find_lower(step, 0)?, step.read_word(1)?);
+            let lower = p.find_lower(step, 0)?;
+            let kind = step.read_word(1)?;
             let members = p.read_members(step);
             let is_wanted = |by, seen: &Seen| {
                 by == Side::Adapter && is_of(seen, kind) && has_members(seen.message(), &members)
@@ -1400,7 +1408,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "answers",
         Act(|p, step| {
-            let (actions, text) = (p.read_value(step, 0), p.read_string(step, 1));
+            let actions = p.read_value(step, 0);
+            let text = p.read_string(step, 1);
             p.t.demand_answer(&p.find_session(step, 0)?, &actions, &text)
         }),
     ),
@@ -1430,7 +1439,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "is",
         Act(|p, step| {
-            let (seen, members) = (p.find_message(step, 0)?, p.read_members(step));
+            let seen = p.find_message(step, 0)?;
+            let members = p.read_members(step);
             let mut members = members.as_object().into_iter().flatten();
             members.try_for_each(|(name, wanted)| p.t.demand_member(&seen, name, wanted.clone()))
         }),
@@ -1522,7 +1532,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "ask_visibly",
         Find(|p, step| {
-            let (s, action) = (p.find_session(step, 0)?, p.find_action(step, 1)?);
+            let s = p.find_session(step, 0)?;
+            let action = p.find_action(step, 1)?;
             let request = asking::ask_visibly(p.t, &s, &action)?;
             p.remember_input(&s, request.from);
             Ok(Bound::Messages(vec![request.seen]))
@@ -1531,7 +1542,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "answer_all",
         Act(|p, step| {
-            let (s, seen) = (p.find_session(step, 0)?, p.find_message(step, 1)?);
+            let s = p.find_session(step, 0)?;
+            let seen = p.find_message(step, 1)?;
             let request = Request {
                 from: p.take_input(&s),
                 seen,
@@ -1550,7 +1562,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         "latest",
         Find(|p, step| {
             let from = p.named_place(step).unwrap_or_default();
-            let (s, name) = (p.find_session(step, 0)?, p.read_type(step, 1)?);
+            let s = p.find_session(step, 0)?;
+            let name = p.read_type(step, 1)?;
             let value = declared::latest_since(p.t, from, &s, &name);
             Ok(Bound::Data(value.unwrap_or_default()))
         }),
@@ -1653,7 +1666,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "attach",
         Find(|p, step| {
-            let (hub, s) = (p.find_hub(step)?, p.find_session(step, 1)?);
+            let hub = p.find_hub(step)?;
+            let s = p.find_session(step, 1)?;
             let attached =
                 journal::attach(p.t, &hub, &s, p.read_count(step), p.read_members(step))?;
             Ok(Bound::Messages(vec![attached]))
@@ -1662,7 +1676,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "catch_up",
         Find(|p, step| {
-            let (hub, s) = (p.find_hub(step)?, p.find_session(step, 1)?);
+            let hub = p.find_hub(step)?;
+            let s = p.find_session(step, 1)?;
             let (attached, entries) = journal::catch_up(p.t, &hub, &s, p.read_count(step))?;
             p.names.insert("entries", Bound::Messages(entries));
             Ok(Bound::Messages(vec![attached]))
@@ -1671,7 +1686,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "refused",
         Find(|p, step| {
-            let (hub, s) = (p.find_hub(step)?, p.find_session(step, 1)?);
+            let hub = p.find_hub(step)?;
+            let s = p.find_session(step, 1)?;
             let refusal = journal::refusal(
                 p.t,
                 &hub,
@@ -1685,8 +1701,10 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "is_copy",
         Act(|p, step| {
-            let (hub, s) = (p.find_hub(step)?, p.find_session(step, 1)?);
-            let (copy, answer) = (p.find_session(step, 2)?, p.find_message(step, 3)?);
+            let hub = p.find_hub(step)?;
+            let s = p.find_session(step, 1)?;
+            let copy = p.find_session(step, 2)?;
+            let answer = p.find_message(step, 3)?;
             journal::demand_copy(p.t, &hub, &s, &copy, &answer)
         }),
     ),

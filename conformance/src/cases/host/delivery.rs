@@ -108,7 +108,8 @@ fn deliver_lines(t: &mut Trial, lengths: &[usize]) -> Outcome {
 
 fn endless_line(t: &mut Trial) -> Outcome {
     const LENGTH: u64 = 256 << 20;
-    let (noisy, other) = (t.open_known()?, t.open_known()?);
+    let noisy = t.open_known()?;
+    let other = t.open_known()?;
     let group = t.with_process(|process| process.pid())?;
     let before = usage_of(group).resident;
     let from = t.instruct(
@@ -323,7 +324,8 @@ fn deliver_ticks_in_time(t: &mut Trial) -> Outcome {
     const FLOOD: u64 = 40 << 20;
     const WORDS: usize = 25;
     const WORD: &str = "word ";
-    let (flood, tick) = (t.open_known()?, t.open_known()?);
+    let flood = t.open_known()?;
+    let tick = t.open_known()?;
     let from_flood = t.instruct(&flood, &json!([["flood", FLOOD, 16_384], ["complete"]]))?;
     let words = json!([
         ["repeat", WORDS, [["say", WORD], ["delay", 100]]],
@@ -332,7 +334,8 @@ fn deliver_ticks_in_time(t: &mut Trial) -> Outcome {
     let from_tick = t.instruct(&tick, &words)?;
     read_slowly(t, from_flood, &tick)?;
     let turn = t.end_of(&tick, from_tick)?;
-    let (came, lower) = (turn.messages, t.lower(&tick)?);
+    let came = turn.messages;
+    let lower = t.lower(&tick)?;
     t.end_of_burst(&flood, from_flood)?;
     // The nth word below is the nth above: O-DELIVER judges that.
     let said = t.below_of(&lower).into_iter();
@@ -363,7 +366,10 @@ fn deliver_ticks_in_time(t: &mut Trial) -> Outcome {
 /// Reads as a hub does that takes 10 MB a second, until a turn of the session has ended that began at `from`.
 fn read_slowly(t: &mut Trial, from: usize, s: &Session) -> Outcome {
     const A_SECOND: f64 = 10e6;
-    let (began, mut next, mut bytes, mut ended) = (Instant::now(), from, 0, false);
+    let began = Instant::now();
+    let mut next = from;
+    let mut bytes = 0;
+    let mut ended = false;
     let enough = began + t.bounds.secs(20.0);
     t.with_process(|process| process.pause_reading(true))?;
     while !ended && Instant::now() < enough {

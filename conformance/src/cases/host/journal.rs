@@ -203,11 +203,14 @@ fn return_history_in_pages(t: &mut Trial) -> Outcome {
         "one",
     )?;
 
-    let (mut all, mut next, mut rounds) = (Vec::new(), Some(1), 0);
+    let mut all = Vec::new();
+    let mut next = Some(1);
+    let mut rounds = 0;
     while let Some(from) = next.filter(|_| rounds < 50) {
         rounds += 1;
         let result = ask(from, None, &format!("all-{rounds}"))?;
-        let (entries, length) = (entries_of(&result), t.line_of(&result).len());
+        let entries = entries_of(&result);
+        let length = t.line_of(&result).len();
         t.demand(
             length <= MOST || entries.len() == 1,
             "a result of 1 MiB at most",
@@ -328,10 +331,8 @@ fn list_by_filters(t: &mut Trial) -> Outcome {
     let (hub, detached) = open(t)?;
     act(t, &hub, &detached, "a", &say_and_complete("a"))?;
     let hub = again(t)?;
-    let (idle, running) = (
-        open_more(t, &hub, json!({}))?,
-        open_more(t, &hub, json!({}))?,
-    );
+    let idle = open_more(t, &hub, json!({}))?;
+    let running = open_more(t, &hub, json!({}))?;
     let closed = open_more(t, &hub, json!({}))?;
     for s in [&idle, &closed] {
         act(t, &hub, s, "b", &say_and_complete("b"))?;
@@ -411,7 +412,8 @@ fn list(t: &mut Trial, hub: &Hub, filter: &Value) -> Outcome<Vec<Value>> {
         .get("limit")
         .and_then(Value::as_u64)
         .unwrap_or(u64::MAX);
-    let (mut found, mut asked) = (Vec::new(), filter.clone());
+    let mut found = Vec::new();
+    let mut asked = filter.clone();
     for _ in 0..PAGES {
         let page = ask(t, hub, &asked)?;
         let Some(sessions) = page.get("sessions").and_then(Value::as_array) else {

@@ -19,7 +19,8 @@ const CHANNEL: &str = "mutated";
 fn mutated_lines(t: &mut Trial) -> Outcome {
     const ID: &str = "session-of-mutations";
     let lines: Vec<Vec<u8>> = (0..LINES).map(|_| harmless(&mut t.rng, ID)).collect();
-    let (mut actions, mut wanted) = (Vec::new(), String::new());
+    let mut actions = Vec::new();
+    let mut wanted = String::new();
     for (n, batch) in t.part_of(lines).chunks(BETWEEN).enumerate() {
         actions.push(json!(["raw64", BASE64.encode(property::lines(batch))]));
         actions.push(json!(["say", format!("valid {n}; ")]));

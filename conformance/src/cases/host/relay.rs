@@ -35,7 +35,8 @@ fn paused(t: &mut Trial) -> Outcome<Session> {
 
 /// The byte at a place of a flood: each piece begins with its number in eight digits.
 fn byte_of_flood(place: usize, piece: usize) -> u8 {
-    let (number, within) = (place / piece + 1, place % piece);
+    let number = place / piece + 1;
+    let within = place % piece;
     let digit = 7_u32.checked_sub(u32::try_from(within).unwrap_or(u32::MAX));
     digit.map_or(b'x', |digit| {
         b'0' + u8::try_from(number / 10_usize.pow(digit) % 10).unwrap_or_default()
@@ -47,7 +48,8 @@ fn much_held(t: &mut Trial) -> Outcome {
     const PIECE: usize = 65_536;
     const ROOM: u64 = 40 << 20;
     full_hub::agreeing(t, &["turns"])?;
-    let (other, third) = (t.open_known()?, t.open_known()?);
+    let other = t.open_known()?;
+    let third = t.open_known()?;
     let s = paused(t)?;
     let before = t.usage()?.resident;
     let lower = t.lower(&s)?;
@@ -74,7 +76,8 @@ fn much_held(t: &mut Trial) -> Outcome {
     let resumed = t.tell(&s, "flow.resume", &json!({}))?;
     let from = t.instruct(&s, &json!([["complete"]]))?;
     t.end_of_burst(&s, from)?;
-    let (mut bytes, mut ordered) = (0, true);
+    let mut bytes = 0;
+    let mut ordered = true;
     t.history.scan(resumed, |_, record| {
         let message = record
             .adapter_message()
@@ -301,7 +304,8 @@ fn crash_after_crash(t: &mut Trial) -> Outcome {
     let group = t.with_process(crate::process::Process::pid)?;
     let s = t.open_known()?;
     t.settle()?;
-    let (children, descriptors) = (descendants(group).len(), usage_of(group).descriptors);
+    let children = descendants(group).len();
+    let descriptors = usage_of(group).descriptors;
     for round in 0..CRASHES {
         let turn = t.act(&s, &say_and_complete("here"))?;
         if turn.text().is_empty() && !turn.on_channel("system").is_empty() {
@@ -335,7 +339,8 @@ fn crash_after_crash(t: &mut Trial) -> Outcome {
 fn orderly_end(t: &mut Trial) -> Outcome {
     // It does not go at once, so that a signal would be seen.
     t.stub_script(&json!({"on":{"eof":[["delay", 1_300]]}}))?;
-    let (idle, busy) = (t.open_known()?, t.open()?);
+    let idle = t.open_known()?;
+    let busy = t.open()?;
     t.begin_busy(&busy)?;
     let lowers = [t.lower(&idle)?, t.lower(&busy)?];
     t.close_stdin()?;

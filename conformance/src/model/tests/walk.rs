@@ -119,7 +119,8 @@ impl Walk {
 
     /// Both count the same turns as open and the same requests as waiting.
     fn compare_open(&self) -> Step {
-        let (mut turns, mut requests) = (Vec::new(), Vec::new());
+        let mut turns = Vec::new();
+        let mut requests = Vec::new();
         for open in self.model.open() {
             match open.what {
                 Debt::Turn { turn_id, .. } => turns.push((open.session, turn_id)),
@@ -129,7 +130,8 @@ impl Walk {
                 _ => {}
             }
         }
-        let (mut our_turns, mut our_requests) = (Vec::new(), Vec::new());
+        let mut our_turns = Vec::new();
+        let mut our_requests = Vec::new();
         for (seat, id) in self.seats.iter().zip(SESSIONS) {
             if seat.phase == SessionPhase::Open {
                 let open = seat

@@ -87,7 +87,8 @@ impl Tail {
     /// Begins to follow a log, which need not exist yet.
     pub(super) fn follow(path: PathBuf, history: Arc<History>, starts: Arc<Starts>) -> Self {
         let state = Arc::<State>::default();
-        let (log, told) = (path.clone(), Arc::clone(&state));
+        let log = path.clone();
+        let told = Arc::clone(&state);
         let thread = thread::spawn(move || follow(&log, &history, &starts, &told));
         Self {
             path,
@@ -115,7 +116,8 @@ impl Tail {
 
 fn follow(path: &Path, history: &History, starts: &Starts, state: &State) {
     let mut reader = Reader::new(path);
-    let (mut splitter, mut buffer) = (Splitter::default(), vec![0; 256 << 10]);
+    let mut splitter = Splitter::default();
+    let mut buffer = vec![0; 256 << 10];
     let mut file = None;
     loop {
         // Asked before reading, so that nothing that was written before is missed.
@@ -391,7 +393,8 @@ mod tests {
 
     #[test]
     fn processes_are_told_apart_by_log_and_start_and_not_by_pid() {
-        let (history, starts) = (History::begin(), Starts::default());
+        let history = History::begin();
+        let starts = Starts::default();
         let mut readers = [Reader::new(Path::new("a")), Reader::new(Path::new("b"))];
         for (reader, start) in [(0, 1), (1, 1), (0, 2), (1, 1), (0, 1)] {
             let record = json!({"ev":"eof","start":start,"pid":2}).to_string();

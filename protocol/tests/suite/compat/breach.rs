@@ -86,7 +86,8 @@ impl<'a> Comparison<'a> {
             at.len() < 512,
             "the schema holds itself at {at}, which this gate cannot compare"
         );
-        let (then, now) = (Shape::of(self.then, then), Shape::of(self.now, now));
+        let then = Shape::of(self.then, then);
+        let now = Shape::of(self.now, now);
         self.compare_types(at, &then, &now);
         self.compare_values(at, &then, &now, need);
         self.compare_bounds(at, &then, &now);
@@ -203,7 +204,8 @@ impl<'a> Comparison<'a> {
 
     fn compare_bounds(&mut self, at: &str, then: &Shape<'_>, now: &Shape<'_>) {
         for name in ["minLength", "maxLength", "minimum"] {
-            let (old, new) = (then.bounds.get(name), now.bounds.get(name));
+            let old = then.bounds.get(name);
+            let new = now.bounds.get(name);
             if old == new {
                 continue;
             }

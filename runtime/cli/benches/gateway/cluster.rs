@@ -156,11 +156,15 @@ fn turns(clients: [&mut Client; 2]) -> [Vec<Duration>; 2] {
 
 /// A host of a cluster, compared with a single daemon.
 fn against_none(what: &str, servers: &Servers) {
-    let (ours, beside) = (Daemon::of_cluster(&servers.urls, "a"), Daemon::up());
-    let (token, token_beside) = (ours.token(), beside.token());
-    let (mut client, mut client_beside) = (ours.client(&token), beside.client(&token_beside));
+    let ours = Daemon::of_cluster(&servers.urls, "a");
+    let beside = Daemon::up();
+    let token = ours.token();
+    let token_beside = beside.token();
+    let mut client = ours.client(&token);
+    let mut client_beside = beside.client(&token_beside);
     let mut turn = [Vec::new(), Vec::new()];
-    let (mut open, mut open_beside) = (Vec::new(), Vec::new());
+    let mut open = Vec::new();
+    let mut open_beside = Vec::new();
     for _ in 0..ROUNDS {
         let [one, other] = turns([&mut client, &mut client_beside]);
         turn[0].extend(one);
@@ -207,7 +211,8 @@ fn prefix() -> String {
 /// Turns a second in the same number of sessions: at one host; at three, each client at its
 /// sessions' host; at three, each client at another host.
 fn three_hosts() {
-    let (mut owner, mut any) = (Vec::new(), Vec::new());
+    let mut owner = Vec::new();
+    let mut any = Vec::new();
     for _ in 0..ROUNDS {
         let one = {
             let servers = Servers::start(1, "");
@@ -240,11 +245,13 @@ fn three_hosts() {
 
 /// Turns a second through three hosts, each client with the sessions of the host so many further on.
 fn fly(hosts: &[Daemon; 3], further: usize) -> f64 {
-    let (ready, prefix) = (Barrier::new(3), prefix());
+    let ready = Barrier::new(3);
+    let prefix = prefix();
     let took = thread::scope(|scope| {
         let flights: Vec<_> = (0..3)
             .map(|number| {
-                let (ready, prefix) = (&ready, format!("{prefix}-{number}"));
+                let ready = &ready;
+                let prefix = format!("{prefix}-{number}");
                 scope.spawn(move || {
                     let mut hub = Socket::of(&hosts[number]);
                     let agent = NAMES[(number + further) % 3];

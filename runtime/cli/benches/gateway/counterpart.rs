@@ -14,9 +14,11 @@ pub(crate) const PACE: Duration = Duration::from_millis(10);
 /// Answers an input with one output, or with the number of outputs of `paced N`, each with the time
 /// at which it was written.
 pub(crate) fn run() {
-    let (stdin, mut stdout) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let stdin = std::io::stdin().lock();
+    let mut stdout = std::io::stdout().lock();
     let mut stdin = std::io::BufReader::with_capacity(64 * 1024, stdin);
-    let (mut line, mut out) = (String::new(), Vec::new());
+    let mut line = String::new();
+    let mut out = Vec::new();
     loop {
         line.clear();
         if stdin.read_line(&mut line).unwrap() == 0 {

@@ -103,7 +103,8 @@ pub(crate) fn run(args: &[String]) {
             }
             let mut leaves = leaves.clone();
             readers.spawn(async move {
-                let (mut events, mut last) = (0, b' ');
+                let mut events = 0;
+                let mut last = b' ';
                 while events < *leaves.borrow_and_update() {
                     tokio::select! {
                         read = stream.read(&mut room) => {

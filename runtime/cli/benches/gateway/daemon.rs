@@ -169,7 +169,8 @@ impl Client {
         let head = request(&self.http, &self.token, method, path);
         let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
         self.stream.get_mut().write_all(request.as_bytes()).unwrap();
-        let (mut line, mut length) = (String::new(), 0);
+        let mut line = String::new();
+        let mut length = 0;
         while line != "\r\n" {
             line.clear();
             assert!(
@@ -239,7 +240,8 @@ impl Pipe {
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let input = child.stdin.take().unwrap();
+        let output = child.stdout.take().unwrap();
         Self {
             input,
             output,

@@ -43,7 +43,10 @@ pub(crate) fn flown(hub: &mut impl Hub, sessions: &[String], turns: usize) -> f6
         input(&mut batch, id);
     }
     // The first turn of each, in which its process starts, is not timed.
-    let (first, mut ended, mut heard, mut begun) = (sessions.len(), 0, String::new(), None);
+    let first = sessions.len();
+    let mut ended = 0;
+    let mut heard = String::new();
+    let mut begun = None;
     while ended < turns + first {
         hub.say(&batch);
         batch.clear();

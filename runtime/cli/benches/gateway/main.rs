@@ -123,7 +123,9 @@ fn paced(daemon: &Daemon, session: &str, after: u64) -> (f64, Vec<Duration>, u64
     daemon
         .client(&token)
         .ask("POST", &format!("/v1/sessions/{session}/inputs"), &input);
-    let (mut late, mut seq, mut line) = (Vec::new(), after, String::new());
+    let mut late = Vec::new();
+    let mut seq = after;
+    let mut line = String::new();
     while !line.contains("\"turn.complete\"") {
         line.clear();
         assert!(events.read_line(&mut line).unwrap() > 0);
@@ -156,7 +158,8 @@ fn crowded() {
             seq,
             CROWD,
         );
-        let (cpu, before) = (daemon.cpu(), seq);
+        let cpu = daemon.cpu();
+        let before = seq;
         let (ours, late, seq) = paced(&daemon, &session, before);
         used += (daemon.cpu() - cpu) / ours;
         among.extend(late);
@@ -238,11 +241,10 @@ fn turn() {
         ]);
         command.output().unwrap();
     };
-    let (turn, health) = (
-        format!("http://{}{path}", daemon.http),
-        format!("http://{}/healthz", daemon.http),
-    );
-    let (mut whole, mut start) = (Vec::new(), Vec::new());
+    let turn = format!("http://{}{path}", daemon.http);
+    let health = format!("http://{}/healthz", daemon.http);
+    let mut whole = Vec::new();
+    let mut start = Vec::new();
     for _ in 0..200 {
         start.push(timed(&mut || curl(&health)));
         whole.push(timed(&mut || curl(&turn)));

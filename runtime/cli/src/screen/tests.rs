@@ -41,7 +41,8 @@ fn thinking(text: &str) -> EventKind {
 
 /// What goes to stdout and to stderr.
 fn shown_on(terminals: (bool, bool), kinds: Vec<EventKind>) -> (String, String) {
-    let (answer, aside) = (Sink::default(), Sink::default());
+    let answer = Sink::default();
+    let aside = Sink::default();
     let plain = anstream::StripStream::new(Box::new(aside.clone()) as Box<dyn Write + Send>);
     let mut screen = SessionScreen::with_outputs(
         Box::new(answer.clone()),
@@ -156,7 +157,8 @@ fn thoughts_begin_on_a_line_of_their_own() {
 
 #[test]
 fn markdown_is_rendered_and_its_author_commands_no_terminal() {
-    let (answer, aside) = (Sink::default(), Sink::default());
+    let answer = Sink::default();
+    let aside = Sink::default();
     let mut screen = SessionScreen::with_outputs(
         Box::new(answer.clone()),
         Box::new(aside.clone()),

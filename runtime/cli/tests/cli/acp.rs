@@ -69,10 +69,8 @@ impl Editor {
     fn of(home: &Home, command: &mut std::process::Command) -> Self {
         command.env("TRUNKLINE_STATE", home.path().join("state"));
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
-        let (input, output) = (
-            child.stdin.take().unwrap(),
-            BufReader::new(child.stdout.take().unwrap()),
-        );
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
         let mut editor = Self {
             child,
             input,

@@ -551,7 +551,8 @@ pub(super) fn has_resumed(starts: &Path, work: &Path) -> bool {
 #[test]
 fn a_conversation_that_the_agent_keeps_is_resumed_from_the_list_in_its_folder() {
     let home = Home::new();
-    let (starts, work) = (home.path().join("starts"), home.path().join("work"));
+    let starts = home.path().join("starts");
+    let work = home.path().join("work");
     std::fs::create_dir(&work).unwrap();
     let claude = claude_with_conversation(&home, &work, &starts);
     let agents = json!([{ "id": "echo", "profile": "echo" }, claude]);
@@ -763,7 +764,8 @@ fn a_command_follows_its_session_to_the_next_host() {
         host.says(json!({"type": "turn.begin", "turn_id": "o", "content": "others", "by": "m", "seq": 6, "epoch": 2}));
         host.says(json!({"type": "output", "turn_id": "o", "content": "for others", "final": true, "seq": 7, "epoch": 2}));
         host.says(json!({"type": "turn.complete", "turn_id": "o", "seq": 8, "epoch": 2}));
-        let (turn, message) = (&input["turn_id"], &input["message_id"]);
+        let turn = &input["turn_id"];
+        let message = &input["message_id"];
         host.says(json!({"type": "turn.begin", "turn_id": turn, "message_id": message, "content": "hi", "by": "l", "seq": 9, "epoch": 2}));
         host.says(
             json!({"type": "input.result", "turn_id": turn, "message_id": message, "seq": 9}),

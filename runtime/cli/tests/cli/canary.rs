@@ -365,7 +365,8 @@ os.waitpid(pid, 0)
 #[test]
 fn what_is_typed_on_a_terminal_is_not_logged() {
     let home = Home::new();
-    let (typist, log) = (home.file("typist.py", TYPIST), home.path().join("log"));
+    let typist = home.file("typist.py", TYPIST);
+    let log = home.path().join("log");
     let program = env!("CARGO_BIN_EXE_trunkline");
     let mut command = Command::new("python3");
     command.args([

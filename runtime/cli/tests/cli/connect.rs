@@ -97,7 +97,8 @@ impl Hub {
                 "agent.output" => said.push((text("channel"), text("content"))),
                 "file.available" => said.push(("file".to_owned(), text("data"))),
                 "permission.request" => {
-                    let (session_id, request_id) = (&payload["session_id"], &payload["request_id"]);
+                    let session_id = &payload["session_id"];
+                    let request_id = &payload["request_id"];
                     let approved = !text("resource").contains("rm") && !text("tool").contains("rm");
                     let decision = json!({ "session_id": session_id, "request_id": request_id, "approved": approved });
                     self.say("permission.response", decision);

@@ -62,7 +62,8 @@ struct Disk {
 
 impl Disk {
     fn new(home: &Home) -> Self {
-        let (source, library) = (home.file("disk.c", DISK), home.path().join("disk.so"));
+        let source = home.file("disk.c", DISK);
+        let library = home.path().join("disk.so");
         let arguments: [&OsStr; 6] = [
             "-shared".as_ref(),
             "-fPIC".as_ref(),
@@ -145,7 +146,8 @@ fn a_disk_that(order: &str, says: &str) {
     host.say(&start("s"));
     host.say(&input("s", "a", "/sleep 30"));
     // All that comes at first is stored before the disk fails.
-    let (mut last, mut awaited) = (0, vec!["turn.begin", "session.info"]);
+    let mut last = 0;
+    let mut awaited = vec!["turn.begin", "session.info"];
     heard_until(&mut host, |message| {
         last = message["seq"]
             .as_u64()

@@ -782,7 +782,8 @@ fn what_a_sandbox_does_not_show_is_told_before_a_start() {
     if !has_bubblewrap() {
         return;
     }
-    let (home, state) = (Home::new(), Home::new());
+    let home = Home::new();
+    let state = Home::new();
     home.file(
         "trunkline.json",
         &sandboxed_echo(r#"{ "backend": "bubblewrap" }"#, &state),
@@ -875,7 +876,8 @@ fn what_the_host_keeps_to_itself_is_judged_as_a_start_judges_it() {
         ("read_only", "adapter.diagnosed"),
         ("writable", "sandbox.refused"),
     ] {
-        let (home, state) = (Home::new(), Home::new());
+        let home = Home::new();
+        let state = Home::new();
         let folder = state.path().to_str().unwrap();
         let sandbox = format!(r#"{{ "backend": "bubblewrap", "{list}": ["{folder}"] }}"#);
         home.file("trunkline.json", &sandboxed_echo(&sandbox, &state));
@@ -974,7 +976,8 @@ fn two_runs_say_the_same_and_leave_nothing() {
         without_time(&run(&["--json"])),
         without_time(&run(&["--json"]))
     );
-    let (one, other) = (run(&[]), run(&[]));
+    let one = run(&[]);
+    let other = run(&[]);
     assert_eq!(one.stdout, other.stdout);
     assert!(!one.stdout.contains('\u{1b}'), "colours are for terminals");
     assert!(

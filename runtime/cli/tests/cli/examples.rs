@@ -91,7 +91,8 @@ fn every_configuration_in_the_documentation_is_valid_and_is_read() {
         let example = serde_json::from_slice(&fs::read(&sample).unwrap()).unwrap();
         examples.push((sample, example));
     }
-    let (mut whole, mut parts) = (0, 0);
+    let mut whole = 0;
+    let mut parts = 0;
     for (file, example) in examples {
         let is_whole = example.get("agents").is_some();
         let Some(config) = configuration(example, &schema) else {

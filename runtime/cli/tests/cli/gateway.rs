@@ -334,7 +334,8 @@ struct Events(BufReader<TcpStream>);
 impl Events {
     /// The next event with a number: the number, and the unchanged entry.
     fn next(&mut self) -> Option<(u64, String)> {
-        let (mut id, mut beats) = (None, 0);
+        let mut id = None;
+        let mut beats = 0;
         loop {
             let mut line = String::new();
             if self.0.read_line(&mut line).ok()? == 0 {

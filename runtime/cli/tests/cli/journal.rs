@@ -187,7 +187,8 @@ fn a_host_that_is_killed_anywhere_loses_doubles_and_changes_nothing() {
     host.say(&attach("s", 0));
     host.say(&input("s", "last", "the last"));
     let mut all = BTreeMap::new();
-    let (mut begun, mut ended) = (BTreeMap::new(), BTreeMap::new());
+    let mut begun = BTreeMap::new();
+    let mut ended = BTreeMap::new();
     let mut was_resumed = true;
     loop {
         let (message, line) = host.hear().unwrap();
@@ -321,10 +322,8 @@ fn two_hubs_race_for_permissions_and_one_decides_each() {
         std::fs::metadata(&door).unwrap().permissions().mode() & 0o777,
         0o600
     );
-    let (mut one, mut two) = (
-        Socket::new(&door),
-        Socket::new(&home.path().join("journal/host.sock")),
-    );
+    let mut one = Socket::new(&door);
+    let mut two = Socket::new(&home.path().join("journal/host.sock"));
     // The first hub goes; the session stays.
     host.input = None;
     let races = kills() * 5;

@@ -23,7 +23,8 @@ fn listener(door: &Path, on_slow: &str) -> Socket {
 
 /// Reads to the end of the turn. Returns the numbers of the entries, and of the reported gaps.
 fn read(hub: &mut Socket) -> (Vec<u64>, Vec<(u64, u64)>) {
-    let (mut numbers, mut lags) = (Vec::new(), Vec::new());
+    let mut numbers = Vec::new();
+    let mut lags = Vec::new();
     loop {
         let message: Value = serde_json::from_str(&hub.lines.next().unwrap().unwrap()).unwrap();
         if message["type"] == "lag" {

@@ -29,7 +29,8 @@ fn collector() -> (String, JoinHandle<Vec<Took>>) {
         let mut all = Vec::new();
         for stream in listener.incoming() {
             let mut stream = BufReader::new(stream.unwrap());
-            let (mut path, mut length) = (String::new(), 0);
+            let mut path = String::new();
+            let mut length = 0;
             stream.read_line(&mut path).unwrap();
             loop {
                 let mut line = String::new();

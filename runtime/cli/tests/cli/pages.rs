@@ -198,7 +198,8 @@ fn agents(described: &[Value]) -> String {
             )
     };
     for profile in described.iter().filter(is_listed) {
-        let (name, agent) = (&profile["name"], &profile["agent"]);
+        let name = &profile["name"];
+        let agent = &profile["agent"];
         let text = |value: &Value| value.as_str().unwrap_or_default().replace('|', "\\|");
         let name = match has_page(profile) {
             true => format!("[`{0}`]({0}.md)", text(name)),
@@ -284,7 +285,8 @@ fn template(profile: &Value) -> String {
             .trim_end_matches('.')
             .to_owned()
     };
-    let (name, key) = (text("name"), text("key"));
+    let name = text("name");
+    let key = text("key");
     let bare = format!(
         "{{\n  \"agents\": [\n    {{\n      \"id\": \"{name}\",\n      \"profile\": \"{name}\",\n      \"{key}\": {{}}\n    }}\n  ]\n}}\n"
     );

@@ -206,10 +206,8 @@ fn a_file_that_is_wrong_is_refused_and_what_was_read_before_stays() {
 fn a_file_that_was_found_and_is_gone_leaves_no_other_agents_in_its_place() {
     let home = Home::new();
     configured(&home, &[("a", "first")], &json!({}));
-    let (file, found) = (
-        home.path().join("t.json"),
-        home.path().join("trunkline.json"),
-    );
+    let file = home.path().join("t.json");
+    let found = home.path().join("trunkline.json");
     std::fs::rename(file, &found).unwrap();
     let mut host = Reloading::of(&mut home.command(["serve"]));
     std::fs::remove_file(found).unwrap();

@@ -42,7 +42,8 @@ impl Hub {
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
-        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let stdin = child.stdin.take().unwrap();
+        let stdout = child.stdout.take().unwrap();
         Self {
             child,
             stdin,

@@ -318,7 +318,8 @@ fn sessions_outlive_many_hosts() {
     } else {
         (10, 150)
     };
-    let (begun, time) = (Instant::now(), Duration::from_secs(asked.unwrap_or(4)));
+    let begun = Instant::now();
+    let time = Duration::from_secs(asked.unwrap_or(4));
     let mut soak = Soak {
         home: Home::new(),
         draw: Draw(0x9e37_79b9_7f4a_7c15),
@@ -344,15 +345,16 @@ fn sessions_outlive_many_hosts() {
     let third = sizes.len() / 3;
     if asked.is_some() && third > 2 {
         // Each belongs to another host, killed at any moment: a single count of open files means
-        // little, and only the median counts. In the few seconds of the short form most hosts are killed while
-        // they begin, and the middle is chance.
+        // little, and only the median counts. In the few seconds of the short form most hosts are
+        // killed while they begin, and the middle is chance.
         let middle = |sizes: &[(u64, usize)]| {
             let (mut memory, mut descriptors): (Vec<_>, Vec<_>) = sizes.iter().copied().unzip();
             memory.sort_unstable();
             descriptors.sort_unstable();
             (memory[memory.len() / 2], descriptors[descriptors.len() / 2])
         };
-        let (first, last) = (middle(&sizes[..third]), middle(&sizes[2 * third..]));
+        let first = middle(&sizes[..third]);
+        let last = middle(&sizes[2 * third..]);
         assert!(
             last.0 < first.0 * 5 / 4 && last.1 < first.1 + 8,
             "it grows: {sizes:?}"

@@ -273,7 +273,8 @@ done(0)
 fn it_waits_for_the_next_host_and_ends_by_a_signal() {
     let home = Home::new();
     let mut host = serving(&home);
-    let (pid, next) = (host.0.child.id(), home.path().join("next"));
+    let pid = host.0.child.id();
+    let next = home.path().join("next");
     assert!(
         std::process::Command::new("mkfifo")
             .arg(&next)

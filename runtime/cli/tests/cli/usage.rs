@@ -45,7 +45,8 @@ fn a_relays_turns_are_logged_and_a_demos_are_not() {
         .stdin(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut stdin = child.stdin.take().unwrap();
+    let stdout = child.stdout.take().unwrap();
     std::io::Write::write_all(&mut stdin, input.as_bytes()).unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(stdout));
     assert!(lines.any(|line| line.unwrap().contains("turn.complete")));

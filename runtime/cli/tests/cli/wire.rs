@@ -135,7 +135,8 @@ fn the_log_has_both_directions_between_an_adapter_and_the_agent_that_it_wraps() 
             })
             .collect()
     };
-    let (to, from) = (lines("to_agent"), lines("from_agent"));
+    let to = lines("to_agent");
+    let from = lines("from_agent");
     assert!(
         to.iter().any(|line| line.contains("FAKE:text")) && from[0].starts_with("loading "),
         "{to:?} {from:?}"
@@ -218,7 +219,8 @@ fn what_a_session_is_given_in_secret_is_nowhere_in_the_log() {
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
-    let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut stdin = child.stdin.take().unwrap();
+    let stdout = child.stdout.take().unwrap();
     let secrets = [
         "env-secret-0123456",
         "plain-value-345678",

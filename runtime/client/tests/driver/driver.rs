@@ -294,7 +294,8 @@ impl Driver {
                 }
             }
             EventBody::Relay(RelayBody::Lag(lag)) => {
-                let (from, to) = (lag.from, lag.to);
+                let from = lag.from;
+                let to = lag.to;
                 write(&json!({ "event": "lag", "session": session, "from": from, "to": to }));
             }
             _ => {}

@@ -808,7 +808,9 @@ async fn calls_of_a_set_reach_the_host_in_order_and_results_follow_their_events(
     let mut set = SessionSet::<&str, Vec<&str>>::default();
     let mut handled = Vec::new();
     set.watch("s", events);
-    let (placing, sending, steering) = (session.clone(), session.clone(), session.clone());
+    let placing = session.clone();
+    let sending = session.clone();
+    let steering = session.clone();
     set.call(
         async move { placing.place_file(file).await },
         |handled: &mut Vec<_>, _| handled.push("placed"),

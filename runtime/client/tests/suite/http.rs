@@ -233,7 +233,8 @@ async fn the_search_and_the_removal_are_paths_and_a_lost_removal_is_one() {
 #[tokio::test]
 async fn files_are_compared_with_their_digest_and_bounded() {
     let (daemon, http) = Daemon::start().await;
-    let (id, sha256) = (session("s"), Sha256::of(b"data"));
+    let id = session("s");
+    let sha256 = Sha256::of(b"data");
     let stored = json!({"sha256": sha256.to_string(), "size": 4}).to_string();
     let (put, exchange) = tokio::join!(
         http.put_file(&id, "a b", "data"),

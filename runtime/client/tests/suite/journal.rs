@@ -49,7 +49,8 @@ impl Journal {
         if let Some((turn, seq)) = self.inputs.get(&message_id) {
             return answer(turn, *seq, true, &self.id);
         }
-        let (turn, content) = (message["turn_id"].clone(), message["content"].clone());
+        let turn = message["turn_id"].clone();
+        let content = message["content"].clone();
         if message["mode"] == "steer" {
             let steered = json!({"turn_id": turn, "message_id": message_id, "content": content});
             let seq = self.add("input.steered", &steered);
@@ -180,7 +181,9 @@ async fn serve(stream: DuplexStream, journal: Arc<Mutex<Journal>>, cut: Cut) {
         position: None,
         out: Vec::new(),
     };
-    let (mut unread, mut read, mut written) = (Vec::new(), 0, 0);
+    let mut unread = Vec::new();
+    let mut read = 0;
+    let mut written = 0;
     loop {
         let mut chunk = [0; 4096];
         let room = cut

@@ -127,7 +127,8 @@ where
         .map(|done| done.unwrap())
         .collect()
         .await;
-    let (took, cores) = (begun.elapsed().as_secs_f64(), used(server).0 - cpu);
+    let took = begun.elapsed().as_secs_f64();
+    let cores = used(server).0 - cpu;
     let failed = done.iter().filter(|(_, is_done)| !is_done).count();
     let times = sorted(done.iter().map(|(time, _)| *time).collect());
     println!(
@@ -173,13 +174,11 @@ pub(crate) async fn rates() {
     }
     for in_flight in [1, 8, 64, 512] {
         flood(&server, "list of 1,000", in_flight, |number| {
-            let (prefix, nats) = (
-                SessionRow::index(
-                    &rows::name(FIRST as usize / OF_A_HOST + number as usize % 100),
-                    "",
-                ),
-                of(number),
+            let prefix = SessionRow::index(
+                &rows::name(FIRST as usize / OF_A_HOST + number as usize % 100),
+                "",
             );
+            let nats = of(number);
             async move {
                 nats.list(Space::Sessions, &prefix)
                     .await
@@ -260,7 +259,8 @@ async fn watch(count: usize) {
     let mut tasks = JoinSet::new();
     for nats in &hosts {
         let mut changes = nats.watch(Space::Hosts).await.unwrap();
-        let (renewals, times) = (renewals.clone(), times.clone());
+        let renewals = renewals.clone();
+        let times = times.clone();
         tasks.spawn(async move {
             while let Some(change) = changes.recv().await {
                 let number: usize = change.key[5..].parse().unwrap();
@@ -330,7 +330,8 @@ pub(crate) async fn memory(sessions: u64) {
     let mut server = Server::with(&ARGS).expect("a nats-server is here");
     let all = connections(&server).await;
     let say = |server: &Server, what: &str, took: Duration| {
-        let (memory, disk) = (used(server).1, size_of(server.folder.path()));
+        let memory = used(server).1;
+        let disk = size_of(server.folder.path());
         println!(
             "{what}: {:.1} s, memory {:.0} MiB, disk {:.0} MiB; {:.0} and {:.0} bytes a session",
             took.as_secs_f64(),

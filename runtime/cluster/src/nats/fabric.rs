@@ -38,7 +38,8 @@ impl Nats {
 impl Fabric for Nats {
     fn listen(&self, at: &Address) -> BoxFuture<'static, io::Result<mpsc::Receiver<Letter>>> {
         let client = self.client.clone();
-        let (all, hello) = (self.subject(at, ">"), self.subject(at, HELLO));
+        let all = self.subject(at, ">");
+        let hello = self.subject(at, HELLO);
         Box::pin(async move {
             let around = all.len() - 1;
             let mut letters = client.subscribe(all).await.map_err(io::Error::other)?;
@@ -79,7 +80,8 @@ impl Fabric for Nats {
         topic: &str,
         payload: Bytes,
     ) -> BoxFuture<'static, io::Result<()>> {
-        let (client, subject) = (self.client.clone(), self.subject(to, topic));
+        let client = self.client.clone();
+        let subject = self.subject(to, topic);
         Box::pin(async move {
             client
                 .publish(subject, payload)
@@ -95,7 +97,8 @@ impl Fabric for Nats {
         payload: Bytes,
         within: Duration,
     ) -> BoxFuture<'static, io::Result<Bytes>> {
-        let (client, subject) = (self.client.clone(), self.subject(to, topic));
+        let client = self.client.clone();
+        let subject = self.subject(to, topic);
         Box::pin(async move {
             let request = Request::new().payload(payload).timeout(Some(within));
             match client.send_request(subject, request).await {

@@ -273,7 +273,8 @@ impl Store for Nats {
         last: u64,
         bytes: Bytes,
     ) -> BoxFuture<'static, Result<u64, NotKept>> {
-        let (context, subject) = (self.context.clone(), format!("{}{key}", self.around(space)));
+        let context = self.context.clone();
+        let subject = format!("{}{key}", self.around(space));
         Box::pin(async move {
             let mut headers = HeaderMap::new();
             headers.insert(
@@ -302,7 +303,8 @@ impl Store for Nats {
     }
 
     fn last(&self, space: Space, key: &str) -> BoxFuture<'static, Result<Option<Kept>, String>> {
-        let (context, name) = (self.context.clone(), self.stream(space));
+        let context = self.context.clone();
+        let name = self.stream(space);
         let subject = format!("{}{key}", self.around(space));
         Box::pin(async move {
             let stream = context
@@ -381,7 +383,8 @@ impl Store for Nats {
     }
 
     fn purge(&self, space: Space, session: &str) -> BoxFuture<'static, Result<(), String>> {
-        let (context, name) = (self.context.clone(), self.stream(space));
+        let context = self.context.clone();
+        let name = self.stream(space);
         let further = if space == Space::Files { ".>" } else { "" };
         let subject = format!("{}{session}{further}", self.around(space));
         Box::pin(async move {
@@ -399,7 +402,8 @@ impl Store for Nats {
     }
 
     fn list(&self, space: Space, prefix: &str) -> BoxFuture<'static, Result<Vec<Change>, String>> {
-        let (this, prefix) = (self.clone(), prefix.to_owned());
+        let this = self.clone();
+        let prefix = prefix.to_owned();
         Box::pin(async move {
             let (mut messages, mut left) = this.consume(space, &prefix).await?;
             let around = this.around(space).len();
@@ -451,7 +455,8 @@ impl Store for Nats {
     }
 
     fn extent(&self, space: Space) -> BoxFuture<'static, Result<Option<Extent>, String>> {
-        let (context, name) = (self.context.clone(), self.stream(space));
+        let context = self.context.clone();
+        let name = self.stream(space);
         Box::pin(async move {
             match context.get_stream(name).await {
                 Ok(stream) => {

@@ -123,7 +123,8 @@ impl Shared {
             .await
             .map_err(|error| error.to_string())?;
         self.keeper.end(id);
-        let (key, row) = (key_of(id.as_str()), ownership::freed(&read.row));
+        let key = key_of(id.as_str());
+        let row = ownership::freed(&read.row);
         let freed = self
             .store
             .put(Space::Sessions, &key, read.number, row.to_bytes())

@@ -104,7 +104,9 @@ impl Shared {
                 self.carry(&letter.topic, letter.payload);
                 continue;
             }
-            let (this, topic, payload) = (self.clone(), letter.topic, letter.payload);
+            let this = self.clone();
+            let topic = letter.topic;
+            let payload = letter.payload;
             let (Some(reply), true) = (letter.reply, payload.len() <= ASKED) else {
                 self.refuse(&topic, "it is too large, or wants no answer");
                 continue;
@@ -376,7 +378,8 @@ impl Shared {
         let size_of = |id: &String| id.len() * 6 + 3;
         let mut left = ids.into_iter().peekable();
         while left.peek().is_some() {
-            let (mut ids, mut size) = (Vec::new(), 0);
+            let mut ids = Vec::new();
+            let mut size = 0;
             while let Some(id) = left.next_if(|id| ids.is_empty() || size + size_of(id) <= most) {
                 size += size_of(&id);
                 ids.push(id);

@@ -174,7 +174,8 @@ impl Shared {
     }
 
     fn states(&self) -> Vec<HostState> {
-        let (view, now) = (self.view(), BootInstant::now());
+        let view = self.view();
+        let now = BootInstant::now();
         let state = |host: &String| {
             let seen = view.hosts.get(host)?;
             let row = &seen.row;
@@ -276,7 +277,8 @@ impl Peers for Node {
 
     fn moved(&self, id: &SessionId, host: &str) -> BoxFuture<'static, ()> {
         let _ = id;
-        let (shared, host) = (self.shared.clone(), host.to_owned());
+        let shared = self.shared.clone();
+        let host = host.to_owned();
         Box::pin(async move {
             let run = |shared: &Shared| {
                 shared

@@ -99,7 +99,8 @@ impl Shared {
                     }
                 }
             }
-            let (row, sent) = (self.row(1), BootInstant::now());
+            let row = self.row(1);
+            let sent = BootInstant::now();
             match self
                 .store
                 .put(Space::Hosts, &self.at.host, number, row.to_bytes())

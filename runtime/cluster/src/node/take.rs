@@ -386,7 +386,8 @@ impl Shared {
 
     /// The hosts that are gone and have a row.
     fn gone(&self) -> Vec<String> {
-        let (view, now) = (self.view(), BootInstant::now());
+        let view = self.view();
+        let now = BootInstant::now();
         let is_gone = |seen: &&Seen| seen.row.is_over || view.watch.is_gone(&seen.row.host, now);
         view.hosts
             .values()

@@ -74,7 +74,8 @@ impl Shared {
 
     async fn watch_tokens(self: Arc<Self>, file: TokenFile) {
         let mut changes = None;
-        let (mut is_due, mut tries) = (true, 0);
+        let mut is_due = true;
+        let mut tries = 0;
         let mut seen = file.version();
         loop {
             if changes.is_none() {

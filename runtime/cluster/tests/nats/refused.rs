@@ -55,7 +55,8 @@ async fn a_wrong_user_or_password_is_refused_and_no_password_is_shown() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_nkey_is_refused() {
-    let (good, wrong) = (KeyPair::new_user(), KeyPair::new_user());
+    let good = KeyPair::new_user();
+    let wrong = KeyPair::new_user();
     let config = format!(
         "authorization {{ users: [{{ nkey: {} }}] }}",
         good.public_key()
@@ -89,12 +90,10 @@ fn jwt(of: &KeyPair, by: &KeyPair, claims: &Value) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn credentials_of_another_account_are_refused() {
-    let (operator, account, system, other) = (
-        KeyPair::new_operator(),
-        KeyPair::new_account(),
-        KeyPair::new_account(),
-        KeyPair::new_account(),
-    );
+    let operator = KeyPair::new_operator();
+    let account = KeyPair::new_account();
+    let system = KeyPair::new_account();
+    let other = KeyPair::new_account();
     let all = -1;
     let limits = json!({
         "subs": all, "data": all, "payload": all, "imports": all, "exports": all, "wildcards": true, "conn": all,

@@ -26,7 +26,8 @@ use crate::{
 async fn a_host_that_drains_hands_its_sessions_over_and_one_with_files_stays() {
     let memory = Memory::default();
     let a = Machine::with(&memory, "a", &["disk"]).await;
-    let (stays, moves) = (id("stays"), id("moves"));
+    let stays = id("stays");
+    let moves = id("moves");
     a.open_here(&stays).await;
     a.turn(&stays, "m", "one").await;
     let b = Machine::start(&memory, "b").await;
@@ -87,7 +88,8 @@ async fn a_session_moves_once_however_it_is_looked_for_meanwhile_and_who_listens
     let b = Machine::start(&memory, "b").await;
     until(|| a.node.hosts().len() == 2).await;
     let looks = ids.iter().map(|id| {
-        let (a, id) = (a.clone(), id.clone());
+        let a = a.clone();
+        let id = id.clone();
         tokio::spawn(async move {
             while a.node.locate(&id).await != SessionLocation::There("b".to_owned()) {
                 tokio::task::yield_now().await;

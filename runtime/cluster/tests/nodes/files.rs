@@ -94,7 +94,8 @@ async fn served(b: &Machine, id: &SessionId, sizes: &[usize]) {
 async fn files_are_served_by_the_host_that_has_their_session_next_and_go_with_the_session() {
     let memory = Memory::default();
     let a = Machine::start(&memory, "a").await;
-    let (id, sizes) = (id("s"), [0, 1, 1008, 1009, 50_000]);
+    let id = id("s");
+    let sizes = [0, 1, 1008, 1009, 50_000];
     given(&a, &id, &sizes).await;
     let b = Machine::start(&memory, "b").await;
     memory.cut("a", true);
@@ -153,7 +154,8 @@ async fn files_are_kept_on_a_real_server_as_well() {
     };
     let a = start(&server, "a").await;
     // Several pieces, and several slices.
-    let (id, sizes) = (id("s"), [0, 1, 300_000, 20_000_000]);
+    let id = id("s");
+    let sizes = [0, 1, 300_000, 20_000_000];
     given(&a, &id, &sizes).await;
     let store = connect(&server, "b").await;
     let b = Machine::over(store.clone(), store.clone(), "b", &[], Known::default())

@@ -160,7 +160,8 @@ async fn what_outsiders_write_into_the_journal_costs_a_turn_at_most_and_never_th
     };
     let a = start(&server, "a").await;
     let outsider = Outsider::new(&server).await;
-    let (id, key) = (id("s"), key_of("s"));
+    let id = id("s");
+    let key = key_of("s");
     a.open_here(&id).await;
     a.turn(&id, "m-0", "0").await;
 
@@ -308,7 +309,8 @@ async fn rows_that_no_host_wrote_are_refused_and_stop_nothing() {
 
     // The lease of a host that lives: what is no row is written over at once, and the host never stops.
     for garbage in ["garbage", ""] {
-        let (name, failed) = (owner.node.host(), count(owner, "renewals_failed"));
+        let name = owner.node.host();
+        let failed = count(owner, "renewals_failed");
         outsider
             .write(Space::Hosts, name, Bytes::from(garbage))
             .await;

@@ -36,7 +36,8 @@ async fn rest(mut listener: Listener) -> String {
 async fn a_host_ends_when_the_journal_under_it_is_an_older_copy() {
     let memory = Memory::default();
     let a = Machine::start(&memory, "a").await;
-    let (older, same) = (id("older"), id("same"));
+    let older = id("older");
+    let same = id("same");
     for id in [&older, &same] {
         a.open_here(id).await;
         a.turn(id, "m-1", "one").await;
@@ -103,7 +104,8 @@ async fn a_host_that_has_seen_more_does_not_join() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_of_which_the_store_has_less_than_this_host_is_not_taken() {
     let memory = Memory::default();
-    let (a, id) = (Machine::start(&memory, "a").await, id("s"));
+    let a = Machine::start(&memory, "a").await;
+    let id = id("s");
     a.open_here(&id).await;
     a.turn(&id, "m-1", "one").await;
     let copy = memory.copy(Space::Journal);

@@ -188,7 +188,8 @@ impl Machine {
     async fn hear(&self, id: &SessionId, message: &str, text: &str, kind: &str) -> String {
         let mut listener = self.say(id, message, text).await;
         let turn = format!("t-{message}");
-        let (mut lines, mut heard) = (Vec::new(), String::new());
+        let mut lines = Vec::new();
+        let mut heard = String::new();
         let heard = timeout(SOON, async {
             loop {
                 match listener.next(&mut lines).await.unwrap() {
@@ -348,7 +349,8 @@ async fn echo(told: DuplexStream, mut says: DuplexStream) {
                 file.into_iter().chain(further).collect()
             }
             "stop" => {
-                let (turn, reason) = (&message["turn_id"], &message["reason"]);
+                let turn = &message["turn_id"];
+                let reason = &message["reason"];
                 vec![
                     json!({"type": "turn.complete", "session_id": id, "turn_id": turn, "status": "stopped", "stop_reason": reason}),
                 ]

@@ -84,7 +84,8 @@ async fn hosts_with_least_rights_do_all_that_hosts_do() {
         return;
     };
     let a = machine(&server, "a", &of_a).await;
-    let (one, two) = (id("one"), id("two"));
+    let one = id("one");
+    let two = id("two");
     a.open_here(&one).await;
     a.turn(&one, "m-1", "file of the agent").await;
 
@@ -94,7 +95,8 @@ async fn hosts_with_least_rights_do_all_that_hosts_do() {
         .enable_all()
         .build()
         .unwrap();
-    let (url, two_there) = (server.url(), two.clone());
+    let url = server.url();
+    let two_there = two.clone();
     let dies = runtime.spawn(async move {
         let options = Options {
             servers: url,

@@ -116,7 +116,8 @@ async fn tokens_are_shared_by_a_real_server_as_well() {
         machine.node.share_tokens(machine.tokens()).await.unwrap();
         machine
     };
-    let (a, b) = (start("a").await, start("b").await);
+    let a = start("a").await;
+    let b = start("b").await;
     let (one, _) = make(&a.tokens());
     until(|| has(&b.tokens(), &one)).await;
     b.tokens().revoke(&one).unwrap();

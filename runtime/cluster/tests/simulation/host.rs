@@ -96,10 +96,12 @@ impl Host {
     }
 
     async fn renew(self: Rc<Self>) {
-        let (server, clock) = (&self.world.server, &self.world.clock);
+        let server = &self.world.server;
+        let clock = &self.world.clock;
         // All have begun at some moment.
         clock.sleep(self.world.chance(self.terms.every())).await;
-        let (mut beat, mut number) = (0, 0);
+        let mut beat = 0;
+        let mut number = 0;
         loop {
             beat += 1;
             let row = self.row(beat);
@@ -216,7 +218,8 @@ impl Host {
     }
 
     fn alive(&self) -> Vec<Rc<HostRow>> {
-        let (watch, now) = (self.watch.borrow(), self.world.clock.now());
+        let watch = self.watch.borrow();
+        let now = self.world.clock.now();
         let is_silent = |host: &str| host != self.me.host && watch.is_gone(host, now);
         let hosts = self.hosts.borrow();
         let rows = hosts.values().map(|seen| &seen.row);
@@ -227,7 +230,8 @@ impl Host {
 
     /// The hosts that are gone, of all or of those that may be.
     fn gone(&self, of_all: bool) -> Vec<String> {
-        let (watch, now) = (self.watch.borrow(), self.world.clock.now());
+        let watch = self.watch.borrow();
+        let now = self.world.clock.now();
         let hosts = self.hosts.borrow();
         let is_gone = |seen: &&Seen| seen.row.is_over || watch.is_gone(&seen.row.host, now);
         let name = |seen: &Seen| seen.row.host.clone();
@@ -356,7 +360,8 @@ impl Host {
     }
 
     async fn forget_session(&self, host: &str, key: &str) {
-        let (server, index) = (&self.world.server, SessionRow::index(host, key));
+        let server = &self.world.server;
+        let index = SessionRow::index(host, key);
         if let Ok(Some(kept)) = server.last(&self.me.host, Space::Sessions, &index).await
             && !kept.bytes.is_empty()
         {
@@ -417,7 +422,9 @@ impl Host {
     }
 
     async fn take(&self, id: &str) -> Result<(), String> {
-        let (server, me, key) = (&self.world.server, &*self.me.host, key_of(id));
+        let server = &self.world.server;
+        let me = &*self.me.host;
+        let key = key_of(id);
         let number = self.world.number_of(id);
         loop {
             if !self.may_act() {
@@ -473,7 +480,8 @@ impl Host {
     }
 
     async fn note_own(&self, key: &str) {
-        let (server, index) = (&self.world.server, SessionRow::index(&self.me.host, key));
+        let server = &self.world.server;
+        let index = SessionRow::index(&self.me.host, key);
         if server
             .put(&self.me.host, Space::Sessions, &index, 0, "1".into())
             .await

@@ -38,7 +38,8 @@ impl Known {
 
     /// Returns the state from which a session resumes after a restart.
     pub(super) fn resume(&self) -> Option<Resume> {
-        let (native_session_id, params) = (self.native_session_id.clone(), self.params.clone());
+        let native_session_id = self.native_session_id.clone();
+        let params = self.params.clone();
         let is_known = native_session_id.is_some() || params.is_some();
         is_known.then_some(Resume {
             native_session_id,

@@ -221,7 +221,8 @@ impl Core {
         let Some(session) = self.get(index) else {
             return;
         };
-        let (written, by_id) = (session.written, session.has_agreed(Extensions::TURNS));
+        let written = session.written;
+        let by_id = session.has_agreed(Extensions::TURNS);
         let running = session.running().map(|running| running.no);
         let named = turn_id.filter(|_| by_id).map(TurnNo::named);
         let scope = match (by_id, named, running) {

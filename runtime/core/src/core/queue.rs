@@ -198,7 +198,8 @@ impl Core {
                 result: Err(SteerError::Unsupported),
             });
         }
-        let (message_id, bytes) = (input.message_id.clone(), input.content.len());
+        let message_id = input.message_id.clone();
+        let bytes = input.content.len();
         // Its id opens no turn and is put on nothing ([turn.10]); it is unique all the same ([turn.9]).
         let turn_id = TurnId::new(format!("s{}", self.next_serial())).ok();
         let message = HostMessage {
@@ -262,7 +263,8 @@ impl Core {
             if session.options_due {
                 return;
             }
-            let (agreed, started) = (session.agreed, session.started_at.unwrap_or(now));
+            let agreed = session.agreed;
+            let started = session.started_at.unwrap_or(now);
             let has_meta = !offered.is_empty();
             let writes_ahead = session.writes_ahead();
             let Some(work) = session.work.as_mut() else {

@@ -45,7 +45,8 @@ impl Core {
         let Some(session) = self.get(index) else {
             return;
         };
-        let (waits, was_held) = (session.has_agreed(Extensions::FLOW), session.held);
+        let waits = session.has_agreed(Extensions::FLOW);
+        let was_held = session.held;
         let since = session.even_at.map_or(now, |even_at| even_at.max(now));
         let Some(running) = session.running().filter(|running| !running.is_stopping()) else {
             return;

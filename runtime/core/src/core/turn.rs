@@ -295,7 +295,8 @@ impl Core {
         reason: StopReason,
         now: Instant,
     ) {
-        let (offered, stop_timeout) = (self.rules.offered, self.rules.stop_timeout);
+        let offered = self.rules.offered;
+        let stop_timeout = self.rules.stop_timeout;
         let key = self.key_of(index);
         let Some(session) = self.get(index) else {
             return;

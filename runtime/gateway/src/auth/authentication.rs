@@ -101,7 +101,8 @@ pub(crate) fn require_scope(principal: &Principal, scope: Scope) -> Result<(), P
     if principal.is_unproven() {
         return Err(Problem::forbidden(UNPROVEN));
     }
-    let (has, needs) = (principal.scope().as_str(), scope.as_str());
+    let has = principal.scope().as_str();
+    let needs = scope.as_str();
     Err(Problem::forbidden(format!(
         "the token has scope {has}, and this needs {needs}"
     )))

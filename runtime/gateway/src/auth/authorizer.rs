@@ -78,7 +78,8 @@ impl PrincipalAuthorizer {
         if self.scope >= needed {
             return Ok(());
         }
-        let (has, needs) = (self.scope.as_str(), needed.as_str());
+        let has = self.scope.as_str();
+        let needs = needed.as_str();
         Err(format!(
             "the token has scope {has}, and {kind} needs {needs}"
         ))

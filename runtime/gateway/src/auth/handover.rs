@@ -53,7 +53,8 @@ mod tests {
     #[test]
     fn a_code_is_good_once() {
         let codes = HandoverCodes::default();
-        let (one, two) = (codes.create(), codes.create());
+        let one = codes.create();
+        let two = codes.create();
         assert!(
             codes.redeem(&one) && !codes.redeem(&one) && !codes.redeem("") && codes.redeem(&two)
         );

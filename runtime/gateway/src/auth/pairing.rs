@@ -200,7 +200,8 @@ mod tests {
             let typed = code.to_lowercase().replace('-', " ");
             let claims: Vec<_> = ["one", "two"]
                 .map(|name| {
-                    let (codes, typed) = (codes.clone(), typed.clone());
+                    let codes = codes.clone();
+                    let typed = typed.clone();
                     tokio::spawn(async move { codes.claim(&typed, request(name)).await })
                 })
                 .into_iter()

@@ -251,7 +251,8 @@ mod tests {
     async fn a_challenge_is_for_one_browser_and_origin_and_good_once_for_a_minute() {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::in_folder(folder.path());
-        let (own, other) = (TestBrowser::pair(&file), TestBrowser::pair(&file));
+        let own = TestBrowser::pair(&file);
+        let other = TestBrowser::pair(&file);
         let sign_ins = BrowserSignIns::default();
         let id = &*own.token.id;
         let challenge = sign_ins.challenge(id, ORIGIN);
@@ -348,7 +349,8 @@ mod tests {
                 .sign_in(&browser.token, ORIGIN, &challenge, &signature);
             answer.unwrap()
         };
-        let (one, other) = (sign_in(), sign_in());
+        let one = sign_in();
+        let other = sign_in();
         let principal = known.find(&one).unwrap();
         assert!(known.sign_ins.elevate(&one, &principal));
         assert!(!known.sign_ins.elevate("tlk_x_y", &principal));

@@ -484,7 +484,8 @@ async fn counted(
     request: Request,
     next: Next,
 ) -> Response {
-    let (began, method) = (Instant::now(), request.method().clone());
+    let began = Instant::now();
+    let method = request.method().clone();
     let response = match shared.options.traced {
         None => next.run(request).await,
         Some(adopt) => traced(adopt, path.as_str(), request, next).await,

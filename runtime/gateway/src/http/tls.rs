@@ -235,10 +235,8 @@ pub(crate) mod tests {
         let self_signed =
             rcgen::generate_simple_self_signed(vec![name.to_owned(), "127.0.0.1".to_owned()])
                 .unwrap();
-        let (certificate, key) = (
-            folder.join(format!("{name}.pem")),
-            folder.join(format!("{name}.key")),
-        );
+        let certificate = folder.join(format!("{name}.pem"));
+        let key = folder.join(format!("{name}.key"));
         fs::write(&certificate, pem("CERTIFICATE", self_signed.cert.der())).unwrap();
         let secret = Key::try_from(self_signed.signing_key.serialize_der()).unwrap();
         fs::write(&key, pem("PRIVATE KEY", secret.secret_der())).unwrap();

@@ -211,7 +211,9 @@ impl Peers for PeersView {
     }
 
     fn moved(&self, id: &SessionId, host: &str) -> BoxFuture<'static, ()> {
-        let (known, id, host) = (self.known.clone(), id.to_string(), host.to_owned());
+        let known = self.known.clone();
+        let id = id.to_string();
+        let host = host.to_owned();
         let mut moves = known.moves.subscribe();
         async move {
             let is_there = || known.row(&id) == Some(SessionLocation::There(host.clone()));
@@ -324,7 +326,8 @@ impl Daemon {
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/python/echo.py");
         let echo = AgentConfig::external("echo", Command::new("python3").arg(program));
         let host = Host::builder().agent(echo).build().unwrap();
-        let (own, journal) = (host.clone(), state.join("journal"));
+        let own = host.clone();
+        let journal = state.join("journal");
         let opened =
             tokio::task::spawn_blocking(move || Sessions::open(own, &journal, Default::default()));
         let sessions = opened.await.unwrap().unwrap().0;

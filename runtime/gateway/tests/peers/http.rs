@@ -31,7 +31,9 @@ async fn alike(clients: &[&Client], path: &str) -> (u16, Value) {
 async fn every_route_gives_through_another_gateway_what_it_gives_at_the_sessions_own() {
     let cluster = Cluster::with_hosts(3).await;
     cluster.known.next_at("b");
-    let (through, own, third) = (cluster.user(0), cluster.user(1), cluster.user(2));
+    let through = cluster.user(0);
+    let own = cluster.user(1);
+    let third = cluster.user(2);
     let all = [&through, &own, &third];
     let options = json!({ "options": { "title": "Far away", "model": "m" } });
     let opened = through.post("/v1/sessions", &options).await.must_be(201);
@@ -202,7 +204,8 @@ async fn events_go_on_by_their_number_through_any_gateway() {
     cluster.known.next_at("b");
     let id = cluster.user(0).open().await;
     let path = format!("/v1/sessions/{id}/events");
-    let (mut seen, mut last) = (Vec::new(), "0".to_owned());
+    let mut seen = Vec::new();
+    let mut last = "0".to_owned();
     for round in 0..6 {
         let client = cluster.user(round % 3);
         let mut events = client
@@ -295,7 +298,8 @@ async fn the_owner_judges_who_asks_and_a_client_cannot_say_who_it_is() {
         .await;
     events.ids_until("event: turn.complete").await;
     let waits = tokio::spawn({
-        let (ann, path) = (ann.clone(), format!("{session}/inputs?wait=end"));
+        let ann = ann.clone();
+        let path = format!("{session}/inputs?wait=end");
         async move {
             ann.post(&path, &json!({ "content": "/sleep 600" }))
                 .await
@@ -358,7 +362,8 @@ async fn a_host_that_is_not_there_is_named_and_a_stream_of_it_ends() {
         .await;
     assert_eq!(events.ids_until("event: turn.complete").await, heard);
     let waits = tokio::spawn({
-        let (user, path) = (user.clone(), format!("{session}/inputs?wait=end"));
+        let user = user.clone();
+        let path = format!("{session}/inputs?wait=end");
         async move { user.post(&path, &json!({ "content": "/sleep 600" })).await }
     });
     events.ids_until("event: turn.begin").await;
@@ -377,10 +382,8 @@ async fn a_session_that_no_host_serves_is_taken_over_when_an_admin_asks_any_gate
     cluster.known.next_at("b");
     let user = cluster.user(0);
     let id = user.open().await;
-    let (session, relocate) = (
-        format!("/v1/sessions/{id}"),
-        format!("/v1/sessions/{id}/relocate"),
-    );
+    let session = format!("/v1/sessions/{id}");
+    let relocate = format!("/v1/sessions/{id}/relocate");
     assert_eq!(user.get(&session).await.must_be(200).json()["host"], "b");
 
     // A session that is served stays.

@@ -9,7 +9,9 @@ use crate::{client::Client, cluster::Cluster};
 
 /// Reads all pages of a list. Returns the ids, and the hosts that did not respond.
 async fn listed(client: &Client, query: &str) -> (Vec<String>, BTreeSet<String>) {
-    let (mut ids, mut missing, mut cursor) = (Vec::new(), BTreeSet::new(), String::new());
+    let mut ids = Vec::new();
+    let mut missing = BTreeSet::new();
+    let mut cursor = String::new();
     loop {
         let page = client
             .get(&format!("/v1/sessions?{query}{cursor}"))
@@ -42,7 +44,8 @@ async fn the_list_has_the_sessions_of_all_hosts_once_through_any_gateway() {
     let cluster = Cluster::with_hosts(3).await;
     cluster.adapters_run().await;
     let (ann, _) = cluster.bearer(0, Scope::Control, false);
-    let (mut all, mut of_ann) = (Vec::new(), Vec::new());
+    let mut all = Vec::new();
+    let mut of_ann = Vec::new();
     for n in 0..90 {
         cluster.known.next_at(["a", "b", "c"][n * 5 % 7 % 3]);
         if n % 9 == 0 {

@@ -223,7 +223,9 @@ async fn a_list_on_a_pipe_has_the_sessions_of_all_hosts_page_by_page() {
         daemon.sessions.finish().await;
     }
     let mut hub = PipeHub::at(&cluster.user(1)).await;
-    let (mut found, mut pages, mut cursor) = (Vec::new(), 0, Value::Null);
+    let mut found = Vec::new();
+    let mut pages = 0;
+    let mut cursor = Value::Null;
     loop {
         let page = hub.listed(json!({ "limit": 6, "cursor": cursor })).await;
         assert_eq!(
@@ -282,7 +284,8 @@ async fn a_list_on_a_pipe_has_the_sessions_of_all_hosts_page_by_page() {
     for _ in 0..9 {
         hub.say(list(&json!({}))).await;
     }
-    let (mut refused, mut partial) = (0, 0);
+    let mut refused = 0;
+    let mut partial = 0;
     for _ in 0..9 {
         let page = hub.until("", "sessions.list.result").await.pop().unwrap();
         match page["error"].as_str() {

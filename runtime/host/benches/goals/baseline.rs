@@ -25,7 +25,8 @@ fn counterpart(args: &[&str]) -> (Child, ChildStdin, ChildStdout) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let input = child.stdin.take().unwrap();
+    let output = child.stdout.take().unwrap();
     (child, input, output)
 }
 
@@ -114,7 +115,9 @@ pub(crate) fn inline_turns(in_flight: usize, turns: usize) -> Cost {
         .unwrap();
     };
     let meter = Meter::start();
-    let (mut sent, mut done, mut bytes) = (in_flight, 0, 0);
+    let mut sent = in_flight;
+    let mut done = 0;
+    let mut bytes = 0;
     for id in &ids {
         ask(&mut outgoing, id);
     }
@@ -148,7 +151,8 @@ pub(crate) fn inline_turns(in_flight: usize, turns: usize) -> Cost {
 pub(crate) fn inline_stream(messages: usize) -> Cost {
     let (child, input, mut output) =
         counterpart(&["lines", &messages.to_string(), &LINE.len().to_string()]);
-    let (mut seen, mut bytes) = (0, 0);
+    let mut seen = 0;
+    let mut bytes = 0;
     let mut lines = Lines::new();
     let meter = Meter::start();
     while lines.read(&mut output, |line| {

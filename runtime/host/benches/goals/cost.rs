@@ -28,7 +28,8 @@ impl Meter {
 
     /// The cost of each where so many were done.
     pub(crate) fn of_each(&self, count: usize) -> Cost {
-        let (cpu, took) = (cpu() - self.cpu, self.begun.elapsed());
+        let cpu = cpu() - self.cpu;
+        let took = self.begun.elapsed();
         Cost {
             cpu_ns: cpu.as_nanos() as f64 / count as f64,
             per_second: count as f64 / took.as_secs_f64(),

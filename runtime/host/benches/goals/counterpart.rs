@@ -18,7 +18,8 @@ pub(crate) fn run(args: &[String]) {
 }
 
 fn ping() {
-    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let mut input = std::io::stdin().lock();
+    let mut output = std::io::stdout().lock();
     let mut buffer = [0; 4096];
     loop {
         match input.read(&mut buffer).unwrap() {

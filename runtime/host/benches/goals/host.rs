@@ -130,7 +130,8 @@ pub(crate) fn turns_logged(runtime: Runtime, in_flight: usize, turns: usize) -> 
     let log = Arc::new(WireLog::open(&WireLogOptions::new(&path).file_bytes(u64::MAX)).unwrap());
     let host = host_with(Offer::Defaults, |builder| builder.wire_sink(log));
     let cost = turns_of(&host, runtime, in_flight, turns);
-    let (mut kept, mut dropped) = (0, 0);
+    let mut kept = 0;
+    let mut dropped = 0;
     let mut reader = Reader::new(BufReader::new(File::open(path).unwrap()));
     while let Some(entry) = reader.next().unwrap() {
         let Entry::Record(record) = entry else {
@@ -248,7 +249,8 @@ pub(crate) fn idle_memory(sessions: usize) -> f64 {
 pub(crate) fn latency_beside_flood() -> Latency {
     Runtime::Multi.run(async {
         let host = host(Offer::Defaults);
-        let (small, big) = (open(&host), open(&host));
+        let small = open(&host);
+        let big = open(&host);
         turn(&small).await;
         let flood = tokio::spawn(async move {
             let begun = Instant::now();

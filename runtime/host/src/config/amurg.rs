@@ -450,8 +450,10 @@ impl Own<'_> {
                 self.keys.entry("system_prompt_mode").or_insert("replace".into());
             }
             "codex" => {
-                let (approval, sandbox) = (self.text("approval_mode"), self.text("sandbox_mode"));
-                let (has_approval, has_mode) = (!approval.is_empty(), !(approval.is_empty() && sandbox.is_empty()));
+                let approval = self.text("approval_mode");
+                let sandbox = self.text("sandbox_mode");
+                let has_approval = !approval.is_empty();
+                let has_mode = !(approval.is_empty() && sandbox.is_empty());
                 let unconfined = sandbox == "danger-full-access";
                 if has_mode {
                     self.keys.shift_remove("full_auto");

@@ -108,7 +108,8 @@ impl Document {
 
 impl fmt::Debug for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (source, folder) = (&self.source, &self.folder);
+        let source = &self.source;
+        let folder = &self.folder;
         f.debug_struct("Document")
             .field("source", source)
             .field("folder", folder)

@@ -1,5 +1,5 @@
-//! The forms of values in a file: durations, sizes, words, texts that mean something. `null` equals absent, which
-//! `Option` sees to.
+//! The forms of values in a file: durations, sizes, words, texts that mean something. `null` equals
+//! absent, which `Option` sees to.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -370,8 +370,8 @@ impl<T: super::schema::Described> Form for Part<T> {
     const SCHEMA: super::schema::Make = |generator| generator.subschema_for::<T>();
 }
 
-/// Forms that are a text or something else: the type, what else, whether that is an array, what is expected, the schema,
-/// and what either means.
+/// Forms that are a text or something else: the type, what else, whether that is an array, what is
+/// expected, the schema, and what either means.
 macro_rules! eithers {
     ($($(#[$doc:meta])* $Form:ident: $Is:ty = $Else:ty, $list:literal, $expected:literal, $schema:expr, $text:expr, $else:expr;)+) => {$(
         $(#[$doc])*

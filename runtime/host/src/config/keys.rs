@@ -23,8 +23,9 @@ pub(super) trait Unused {
     fn unused(&self, at: &str, notices: &mut Vec<String>);
 }
 
-/// An object of a file: each key with its form, and with the field that it sets (`=>`) or the reason why it has no
-/// effect (after `;`), unless what it means is decided elsewhere. Another key is an error; `null` equals absent.
+/// An object of a file: each key with its form, and with the field that it sets (`=>`) or the
+/// reason why it has no effect (after `;`), unless what it means is decided elsewhere. Another key
+/// is an error; `null` equals absent.
 macro_rules! keys {
     (@set $Name:ident [] $fields:tt) => {};
     (@set $Name:ident [$Target:ty] { $($key:ident $(=> $($slot:ident).+)?,)+ }) => {
@@ -122,7 +123,8 @@ keys! {
         journal_sync: SyncWord => journal_sync,
         /// Time for which an inactive session stays in the journal; 0 is forever.
         journal_max_age: WaitLimit => journal_limits.max_age,
-        /// Bytes of sessions that the journal keeps, files aside; beyond it the longest inactive go. 0 is no limit.
+        /// Bytes of sessions that the journal keeps, files aside; beyond it the longest inactive
+        /// go. 0 is no limit.
         journal_max_bytes: BytesLimit => journal_limits.max_bytes,
         /// Sessions that the journal keeps; beyond it the longest inactive go. 0 is no limit.
         journal_max_sessions: Sessions => journal_limits.max_sessions,
@@ -177,7 +179,8 @@ keys! {
         stderr_tail: Memory => limits.stderr_tail,
         /// The largest file, in either direction.
         max_file_bytes: Bytes => limits.max_file_bytes,
-        /// Inputs that may wait in a session, and as many steers, updates and files together; more are refused as busy.
+        /// Inputs that may wait in a session, and as many steers, updates and files together; more
+        /// are refused as busy.
         queued_inputs: Count => limits.queued_inputs,
         /// Bytes that may wait for an adapter; more are refused as busy.
         outbox: SomeMemory => limits.outbox,
@@ -228,7 +231,8 @@ keys! {
         pass_credentials: Flag => pass_credentials,
         /// Action for the sessions when the process ends.
         on_adapter_exit: ExitWord => on_adapter_exit,
-        /// 1: its process is started with the host, before a session asks for it, and again when it has ended.
+        /// 1: its process is started with the host, before a session asks for it, and again when it
+        /// has ended.
         standby: Standby => standby,
         /// Folders that files from the adapter may come from.
         file_roots: List<Location>,
@@ -368,7 +372,8 @@ keys! {
         allowed_paths: Any; "what a process may touch is not bounded by a list of paths; use a sandbox",
         /// Of `github-copilot`: tools that never run.
         denied_paths: List<Text>,
-        /// Of `claude-code` and `github-copilot`: tools that run without asking, in place of the profile's own list.
+        /// Of `claude-code` and `github-copilot`: tools that run without asking, in place of the
+        /// profile's own list.
         allowed_tools: List<Text>,
         /// Of `claude-code` and `github-copilot`: tools that never run, besides the profile's own list.
         disallowed_tools: List<Text>,

@@ -62,8 +62,9 @@ pub struct Limits {
     pub max_open_requests: usize,
 }
 
-/// The restarts of a process that ended: waits of `base` · 2ⁿ up to `cap`, with full jitter; after `failures`
-/// failed starts within `window` the agent is `failed` until `retry` has passed or someone asks.
+/// The restarts of a process that ended: waits of `base` · 2ⁿ up to `cap`, with full jitter; after
+/// `failures` failed starts within `window` the agent is `failed` until `retry` has passed or
+/// someone asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
     /// The first wait.

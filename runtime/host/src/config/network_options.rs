@@ -9,9 +9,9 @@ use super::session_may::options;
 options! {
     /// An option of a session that the configuration may leave to clients over a network.
     ///
-    /// What names a path, a program, a variable or a conversation of this machine is not among them, nor what approves
-    /// tools ahead: a token is no shell. The others a session sets within [`SessionMay`](super::SessionMay), over a
-    /// network or not.
+    /// What names a path, a program, a variable or a conversation of this machine is not among
+    /// them, nor what approves tools ahead: a token is no shell. The others a session sets within
+    /// [`SessionMay`](super::SessionMay), over a network or not.
     NetworkOption {
         /// `model`.
         Model = "model",

@@ -35,10 +35,8 @@ fn with_digits(text: &str) -> String {
     let mut full = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
-        let (before, behind) = (
-            is_digit(full.chars().next_back()),
-            is_digit(chars.peek().copied()),
-        );
+        let before = is_digit(full.chars().next_back());
+        let behind = is_digit(chars.peek().copied());
         let is_point = c == '.' && before != behind;
         full.extend((is_point && behind).then_some('0'));
         full.push(c);
@@ -68,7 +66,8 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let end = trimmed
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(trimmed.len());
-    let (number, unit) = (&trimmed[..end], trimmed[end..].trim());
+    let number = &trimmed[..end];
+    let unit = trimmed[end..].trim();
     let fail = || {
         format!(
             "`{}` is not a size; write bytes as a number, or one such as `64KiB` or `16MiB`",

@@ -200,7 +200,8 @@ fn no_profile(name: &str, agents: &[String]) -> String {
     let near = nearest(name, &Profile::names())
         .map(|near| format!("did you mean `{near}`? "))
         .unwrap_or_default();
-    let (shown, profiles) = (shown(name), Profile::names().join(", "));
+    let shown = shown(name);
+    let profiles = Profile::names().join(", ");
     format!(
         "`{shown}` is {what}; {near}profiles: {profiles}; agents: {}",
         agents.join(", ")
@@ -292,7 +293,8 @@ fn translate(
         (None, None) => (Some(&mut made), place(at, key)),
     };
     let Some(object) = object else { return };
-    let (at_security, notices) = (place(at, "security"), &mut context.notices);
+    let at_security = place(at, "security");
+    let notices = &mut context.notices;
     let mut translated = Own {
         profile: name,
         keys: object,

@@ -47,7 +47,8 @@ pub(super) fn config_of(
     folder: &Path,
     check: CheckProfile<'_>,
 ) -> Result<Config, ConfigError> {
-    let (dialect, mut notices) = (Dialect::of(value), Vec::new());
+    let dialect = Dialect::of(value);
+    let mut notices = Vec::new();
     let value = match dialect {
         Dialect::Ours => Cow::Borrowed(value),
         Dialect::Amurg => Cow::Owned(amurg::without_unknown(value, &mut notices)),

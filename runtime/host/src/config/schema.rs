@@ -86,10 +86,8 @@ mod tests {
 
     /// The keys of an agent and of `runtime` are two types in the program, and one object in the file.
     fn with_shared<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
-        let (own, shared) = (
-            T::json_schema(generator),
-            SharedKeys::json_schema(generator),
-        );
+        let own = T::json_schema(generator);
+        let shared = SharedKeys::json_schema(generator);
         let mut own = own.to_value();
         let shared = shared.to_value()["properties"].as_object().unwrap().clone();
         own["properties"].as_object_mut().unwrap().extend(shared);

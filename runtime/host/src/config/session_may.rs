@@ -9,9 +9,9 @@ use super::read::nearest_or_all;
 
 /// The options that sessions of an agent may set without being held to its configuration ([ext.7]).
 ///
-/// Every session may set what is harmless: the model, a system prompt, variables, denials, lower bounds. The options of
-/// [`SessionOption`] can widen what the operator allowed. A session sets one only to a value that is known to stay within
-/// the configuration, or where it is listed here.
+/// Every session may set what is harmless: the model, a system prompt, variables, denials, lower
+/// bounds. The options of [`SessionOption`] can widen what the operator allowed. A session sets one
+/// only to a value that is known to stay within the configuration, or where it is listed here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionMay {
     /// These options, to any value; none by default.

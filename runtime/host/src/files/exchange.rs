@@ -253,7 +253,8 @@ impl Exchange {
     /// As [`check`](super::check()) and [`store`](super::store()).
     pub fn take(&self, member: &LargeMember) -> Result<String, Refusal> {
         let path = Path::new(&member.file_path);
-        let (own, name) = (self.path(), path.file_name().ok_or(Refusal::NotRegular)?);
+        let own = self.path();
+        let name = path.file_name().ok_or(Refusal::NotRegular)?;
         if path.parent() != Some(&*own) {
             return Err(Refusal::Outside);
         }

@@ -203,7 +203,8 @@ mod tests {
         let exchanges = |name: &str| {
             Arc::new(Exchanges::named(&parent.path().join(name)).removed_by(remover.clone()))
         };
-        let (replaced, stays) = (exchanges("replaced"), exchanges("stays"));
+        let replaced = exchanges("replaced");
+        let stays = exchanges("stays");
         let sessions = [replaced.make().unwrap(), stays.make().unwrap()];
         replaced.retire();
         drop(stays);

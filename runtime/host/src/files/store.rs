@@ -93,8 +93,8 @@ impl StoreDir {
 ///
 /// # Errors
 ///
-/// [`Refusal::TooLarge`], [`Refusal::Changed`], [`Refusal::OtherDigest`], [`Refusal::Unreadable`] for the file, [`Refusal::Store`] for the
-/// store.
+/// [`Refusal::TooLarge`], [`Refusal::Changed`], [`Refusal::OtherDigest`], [`Refusal::Unreadable`]
+/// for the file, [`Refusal::Store`] for the store.
 pub fn store(checked: &CheckedFile, dir: &StoreDir) -> Result<StoredFile, Refusal> {
     let name = Uuid::new_v4().simple().to_string();
     match copy_into(dir.handle.as_fd(), &name, checked, Mode::RUSR) {

@@ -36,7 +36,8 @@ impl Place {
     fn new() -> Self {
         let all = TempDir::new().unwrap();
         let base = fs::canonicalize(all.path()).unwrap();
-        let (root, outside) = (base.join("root"), base.join("outside"));
+        let root = base.join("root");
+        let outside = base.join("outside");
         fs::create_dir_all(root.join("sub")).unwrap();
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("secret"), SECRET).unwrap();
@@ -265,7 +266,8 @@ fn a_racing_swap_never_yields_the_secret() {
     let place = Place::new();
     let store = place.store();
     let path = place.root.join("sub/secret");
-    let (honest, link) = (place.root.join("honest"), place.root.join("link"));
+    let honest = place.root.join("honest");
+    let link = place.root.join("link");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -538,7 +540,8 @@ fn an_exchange_folder_of_any_depth_is_removed() {
 #[test]
 fn a_file_that_is_not_what_was_announced_is_refused_whole() {
     let place = Place::new();
-    let (store, exchange) = (place.store(), exchange_in(&place.outside));
+    let store = place.store();
+    let exchange = exchange_in(&place.outside);
     let path = place.write("a.txt", 3);
     let right = Announced {
         size: Some(3),

@@ -143,7 +143,8 @@ impl Parts {
         };
         let inbox = Arc::new(Inbox::new(limits, self.store.clone(), exchanges.clone()));
         agent::register_secrets(&config);
-        let (usage, taps) = (self.usage.clone(), self.taps.clone());
+        let usage = self.usage.clone();
+        let taps = self.taps.clone();
         let shared = Arc::new(AgentShared::new(
             config,
             declaration,
@@ -158,11 +159,9 @@ impl Parts {
         }
         let over_streams = connect.is_some();
         let make: Option<MakeSpec> = (!over_streams && refusal.is_none()).then(|| {
-            let (config, profiles, deadline) = (
-                shared.config.clone(),
-                self.profiles.clone(),
-                self.deadline.clone(),
-            );
+            let config = shared.config.clone();
+            let profiles = self.profiles.clone();
+            let deadline = self.deadline.clone();
             let folders = Folders {
                 private: self.folder.path().to_owned(),
                 exchange,

@@ -64,7 +64,10 @@ impl Host {
     /// the other.
     ///
     /// # Errors
-    /// [`ReconfigureError`], and nothing has changed: a policy cannot be read, the default agent is none of the agents, too many earlier configurations still have sessions, or the host is shutting down. An agent that a policy forbids is not an error here, but one of [`Host::open`].
+    /// [`ReconfigureError`], and nothing has changed: a policy cannot be read, the default agent is
+    /// none of the agents, too many earlier configurations still have sessions, or the host is
+    /// shutting down. An agent that a policy forbids is not an error here, but one of
+    /// [`Host::open`].
     ///
     /// # Panics
     /// Outside a tokio runtime, if there is a standby agent.

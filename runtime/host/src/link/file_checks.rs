@@ -103,7 +103,8 @@ impl Shared {
             // A guard in the condition of a loop would be held while it runs.
             let next = self.dispatch().take();
             let Some((check, promise)) = next else { return };
-            let (key, weight) = (check.key, check.weight());
+            let key = check.key;
+            let weight = check.weight();
             promise.keep(self.checked(check));
             self.dispatch().done(key, weight);
         }

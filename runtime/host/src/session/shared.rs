@@ -147,7 +147,8 @@ impl SessionShared {
         announced: Announced,
     ) -> Result<FileInput, FileError> {
         // Before the room: more of it would not help.
-        let (seen, limit) = (std::fs::symlink_metadata(path), self.inbox.max_file_bytes());
+        let seen = std::fs::symlink_metadata(path);
+        let limit = self.inbox.max_file_bytes();
         if let Ok(size) = seen.map(|seen| if seen.is_file() { seen.len() } else { 0 })
             && size > limit
         {

@@ -201,7 +201,9 @@ mod tests {
     #[test]
     fn several_hosts_lose_no_line_and_cut_none() {
         let folder = tempfile::tempdir().unwrap();
-        let (hosts, each, limit) = (4, 500, 16 * 1024);
+        let hosts = 4;
+        let each = 500;
+        let limit = 16 * 1024;
         std::thread::scope(|threads| {
             for host in 0..hosts {
                 let folder = folder.path();

@@ -113,7 +113,8 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, agents: &[&str], skipped: Skipped) {
-        let (mut found, mut reported) = (Vec::new(), Skipped::default());
+        let mut found = Vec::new();
+        let mut reported = Skipped::default();
         read_lines(
             text.as_bytes(),
             &mut reported,

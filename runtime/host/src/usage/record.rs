@@ -650,7 +650,8 @@ mod tests {
                 task_id: named(task),
                 ..SessionStart::default()
             };
-            let (agent, id) = ("a".into(), SessionId::new("s").unwrap());
+            let agent = "a".into();
+            let id = SessionId::new("s").unwrap();
             let end = TurnEnd::lost(TURN);
             SessionUsage::new(Some(&start))
                 .end_turn(&agent, &id, &end, Instant::now())

@@ -20,7 +20,8 @@ impl Stage {
     /// A builder with these agents.
     pub fn with(&self, agents: impl IntoIterator<Item = AgentConfig>) -> HostBuilder {
         agents.into_iter().fold(Host::builder(), |builder, agent| {
-            let (starts, name) = (self.starts.clone(), agent.name.clone());
+            let starts = self.starts.clone();
+            let name = agent.name.clone();
             builder.agent_over(agent, move || {
                 let (host, adapter) = tokio::io::duplex(1 << 16);
                 starts

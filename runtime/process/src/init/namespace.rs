@@ -78,7 +78,8 @@ fn prepare() -> Result<(Users, Pipe, Pipe), (Step, io::Error)> {
     let errno = |step| move |error: rustix::io::Errno| (step, io::Error::from(error));
     let alive = pipe_with(PipeFlags::CLOEXEC).map_err(errno(Step::First))?;
     let outcome = pipe_with(PipeFlags::CLOEXEC).map_err(errno(Step::First))?;
-    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let user = geteuid().as_raw();
+    let group = getegid().as_raw();
     let wanted = UnshareFlags::NEWPID | UnshareFlags::NEWNS;
     let users = match system::unshare(wanted) {
         Ok(()) => Users::Host,

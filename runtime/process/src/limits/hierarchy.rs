@@ -175,7 +175,8 @@ fn own_cgroups_in(text: &[u8]) -> Vec<OwnCgroup> {
     lines(text)
         .filter_map(|line| {
             let mut fields = line.splitn(3, |byte| *byte == b':').skip(1);
-            let (controllers, path) = (fields.next()?, fields.next()?);
+            let controllers = fields.next()?;
+            let path = fields.next()?;
             Some(OwnCgroup {
                 controllers: words(controllers),
                 path: OsString::from_vec(path.to_vec()).into(),

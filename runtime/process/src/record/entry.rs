@@ -125,8 +125,13 @@ impl Entry {
         if lines.next() != Some(FIRST) {
             return Err(format!("it does not begin with \"{FIRST}\""));
         }
-        let (mut host, mut boot, mut namespace, mut containment) = (None, None, None, None);
-        let (mut cgroups, mut folder, mut leader) = (Vec::new(), None, None);
+        let mut host = None;
+        let mut boot = None;
+        let mut namespace = None;
+        let mut containment = None;
+        let mut cgroups = Vec::new();
+        let mut folder = None;
+        let mut leader = None;
         let mut ready = false;
         for line in lines {
             let (name, value) = line.split_once(' ').unwrap_or((line, ""));

@@ -66,7 +66,8 @@ pub fn sweep(dir: &Path) -> io::Result<Swept> {
         namespace: namespace()?,
     };
     let mut swept = Swept::default();
-    let (mut left, mut live) = (Vec::new(), Vec::new());
+    let mut left = Vec::new();
+    let mut live = Vec::new();
     for name in names(&folder)? {
         match Found::in_folder(&folder, &name, &here) {
             Found::Left(orphan) => left.push((name, orphan)),

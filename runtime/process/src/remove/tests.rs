@@ -259,7 +259,8 @@ fn a_mount_point_is_not_entered() {
         return;
     }
     let root = folder();
-    let (top, outside) = (root.path().join("top"), root.path().join("outside"));
+    let top = root.path().join("top");
+    let outside = root.path().join("outside");
     fs::create_dir_all(top.join("a/b/c")).unwrap();
     fs::create_dir_all(&outside).unwrap();
     fs::write(outside.join("kept"), "kept").unwrap();

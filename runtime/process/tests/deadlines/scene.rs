@@ -56,10 +56,8 @@ impl Scene {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let (stdin, stdout) = (
-            host.stdin.take().unwrap(),
-            BufReader::new(host.stdout.take().unwrap()),
-        );
+        let stdin = host.stdin.take().unwrap();
+        let stdout = BufReader::new(host.stdout.take().unwrap());
         Self {
             folder,
             host,

@@ -102,7 +102,9 @@ async fn it_leads_its_own_session_and_dumps_no_core() {
     let (stat, limits) = status.split_once('\n').unwrap();
     let pid = stat.split(' ').next().unwrap();
     let after_name: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-    let (group, session, terminal) = (after_name[2], after_name[3], after_name[4]);
+    let group = after_name[2];
+    let session = after_name[3];
+    let terminal = after_name[4];
     assert_eq!((group, session, terminal), (pid, pid, "0"));
 
     let core = limits

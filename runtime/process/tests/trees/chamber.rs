@@ -146,7 +146,8 @@ fn chamber() {
         limit_support().processes.by,
         Enforcer::CgroupV1 | Enforcer::CgroupV2
     );
-    let (mut ran, mut slowest) = (0, (Duration::ZERO, String::new()));
+    let mut ran = 0;
+    let mut slowest = (Duration::ZERO, String::new());
     let cells = all().filter(|cell| cell.holder.name() == holder && cell.is_possible());
     for cell in cells.filter(|cell| hoppers || cell.kind != "hopper") {
         let promised = cell.is_promised(counted);
@@ -278,10 +279,8 @@ impl Host {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let (stdin, stdout) = (
-            process.stdin.take().unwrap(),
-            process.stdout.take().unwrap(),
-        );
+        let stdin = process.stdin.take().unwrap();
+        let stdout = process.stdout.take().unwrap();
         Self {
             process,
             stdin,

@@ -144,7 +144,8 @@ fn a_number_that_is_used_again() {
         .unwrap();
     let records = private_folder();
     let write = |started: u64| {
-        let (boot, namespace) = (others_line("boot "), others_line("namespace "));
+        let boot = others_line("boot ");
+        let namespace = others_line("namespace ");
         let text = format!(
             "trunkline-tree 1\nhost 4000000 1\n{boot}\n{namespace}\ncontainment group\nready\nleader {stranger} {started}\n"
         );

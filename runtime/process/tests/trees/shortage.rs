@@ -35,7 +35,8 @@ async fn host_that_is_short() {
         Containment::Reaper,
         Containment::Group,
     ] {
-        let (mut children, mut refused) = (Vec::new(), 0);
+        let mut children = Vec::new();
+        let mut refused = 0;
         // The cap is met at every point of a start: at the first fork, or at a later one.
         while refused < 20 {
             match spawn(ChildSpec::new("cat").containment(containment)).await {

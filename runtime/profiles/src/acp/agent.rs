@@ -280,8 +280,8 @@ impl AcpAgent {
         ))
     }
 
-    /// Returns true if the command line of such a session depends on the version. The first session of all waits for
-    /// it then.
+    /// Returns true if the command line of such a session depends on the version. The first session
+    /// of all waits for it then.
     pub(crate) fn needs_version(&self, options: &Options) -> bool {
         let mut limited = self
             .side
@@ -292,7 +292,8 @@ impl AcpAgent {
             || limited.any(|option| !self.values(&option.option, options).is_empty())
     }
 
-    /// Prepares the start of the agent for a session. `version` is known if [`Self::needs_version`] asked for it.
+    /// Prepares the start of the agent for a session. `version` is known if [`Self::needs_version`]
+    /// asked for it.
     ///
     /// # Errors
     /// If a file cannot be written, or the agent cannot be made to ask.
@@ -323,8 +324,8 @@ impl AcpAgent {
         Ok(prepared)
     }
 
-    /// Adds the arguments and variables of the file's options, however the agent is spoken to. An option that the
-    /// version lacks is left out and reported.
+    /// Adds the arguments and variables of the file's options, however the agent is spoken to. An
+    /// option that the version lacks is left out and reported.
     pub(crate) fn with_options(
         &self,
         mut launch: Launch,
@@ -505,8 +506,8 @@ impl AcpAgent {
         }
     }
 
-    /// Gives permissions, skills, instructions and temperature by the variable of the agent's configuration. The user's
-    /// own files lose nothing by it but what they allow unasked.
+    /// Gives permissions, skills, instructions and temperature by the variable of the agent's
+    /// configuration. The user's own files lose nothing by it but what they allow unasked.
     fn give_configuration(
         &self,
         name: &str,
@@ -571,7 +572,8 @@ fn minute_file(id: &str, time: SystemTime) -> String {
     format!("session-{minute}-{id}.jsonl")
 }
 
-/// The value of a variable for the agent of a session: the session's, else this process's. An empty one is none.
+/// The value of a variable for the agent of a session: the session's, else this process's. An empty
+/// one is none.
 pub(crate) fn variable(options: &Options, name: &str) -> Option<String> {
     variables::value(&options.env, name).filter(|value| !value.is_empty())
 }

@@ -250,7 +250,8 @@ impl Choices {
         if self.model.values.is_empty() {
             return None;
         }
-        let (method, member) = ("session/set_model", "modelId");
+        let method = "session/set_model";
+        let member = "modelId";
         let listed = self.model.choose(session, asked, method, member);
         Some(listed.unwrap_or_else(|| self.model.choose_id(session, asked, method, member)))
     }

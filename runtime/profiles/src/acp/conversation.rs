@@ -218,7 +218,8 @@ impl Conversation {
             };
             went = self.prompt(&turn, &mut opened, input).await;
         }
-        let (native, title) = (opened.acp_session.id.clone(), opened.reader.title.clone());
+        let native = opened.acp_session.id.clone();
+        let title = opened.reader.title.clone();
         self.rest(opened, went.is_mute);
         let mut end = went.end;
         self.has_answered |= end.status == Some(Status::Completed);
@@ -310,7 +311,8 @@ impl Conversation {
     }
 
     async fn prompt(&mut self, turn: &Turn, opened: &mut Opened, mut input: Input) -> Went {
-        let (acp_session, reader) = (&*opened.acp_session, &mut opened.reader);
+        let acp_session = &*opened.acp_session;
+        let reader = &mut opened.reader;
         let _running = acp_session.link.peer.begin_turn();
         reader.begin();
         acp_session.begin();
@@ -322,10 +324,8 @@ impl Conversation {
             self.skills.has_any() && trunkline_sdk::skill::called(&input.content).is_some();
         let waits = may_call && !self.has_waited;
         self.has_waited |= waits;
-        let (mut running, mut out) = (
-            Running::new(acp_session, reader, first_word, self.has_answered),
-            Out::default(),
-        );
+        let mut running = Running::new(acp_session, reader, first_word, self.has_answered);
+        let mut out = Out::default();
         let mut line = SessionLine::new(acp_session);
         let commands = waits.then(|| Instant::now() + COMMANDS);
         Self::catch_up(&mut running, &mut line, turn, commands, &mut out).await;
@@ -341,7 +341,8 @@ impl Conversation {
         running.asks_model = !input.content.trim_start().starts_with('/');
         // Text before a command hides it from the agent.
         let preface = self.preface.as_deref().filter(|_| !is_command);
-        let (initialized, directories) = (&acp_session.link.initialized, &acp_session.directories);
+        let initialized = &acp_session.link.initialized;
+        let directories = &acp_session.directories;
         let blocks = prompt::blocks(
             &self.options,
             turn.session(),
@@ -414,7 +415,8 @@ impl Conversation {
         opened: &mut Opened,
         update: SessionUpdate,
     ) -> Result<SessionInfo, Error> {
-        let (acp_session, reader) = (&opened.acp_session, &mut opened.reader);
+        let acp_session = &opened.acp_session;
+        let reader = &mut opened.reader;
         if let Some(mode) = filled(update.mode.or(update.permission_mode)) {
             let mode = self.acp.agent().mode_name(&mode).to_owned();
             choose::choose_mode(&self.acp, acp_session, reader, &mode).await?;

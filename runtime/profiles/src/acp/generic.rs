@@ -1,5 +1,5 @@
-//! The configuration of agents that speak ACP and have no options of their own: the profile `acp`, which names a program
-//! or an agent's file, and the agents that are known by name.
+//! The configuration of agents that speak ACP and have no options of their own: the profile `acp`,
+//! which names a program or an agent's file, and the agents that are known by name.
 
 use std::path::Path;
 
@@ -16,11 +16,13 @@ settings! {
     /// The configuration, key `acp`.
     struct AcpSettings, "";
     {
-        /// A file that describes the agent, for one that is not known by name; `command` then takes the place of its program.
+        /// A file that describes the agent, for one that is not known by name; `command` then takes
+        /// the place of its program.
         agent_file: String = String::new(),
         /// Authority for permissions: `ask` the host, `deny` all, or `dangerous-allow` all.
         permission: Permissions = Permissions::Ask,
-        /// Offers the agent to read and write files in the session's directories through the host, without a question.
+        /// Offers the agent to read and write files in the session's directories through the host,
+        /// without a question.
         client_files: bool = false,
         /// Lets sessions choose modes in which the agent never asks.
         dangerous: bool = false,

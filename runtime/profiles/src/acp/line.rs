@@ -230,10 +230,8 @@ impl Pipe for SessionLine<'_> {
         let peer = &link.peer;
         match command {
             Command::Prompt(blocks) => {
-                let (peer, params) = (
-                    peer.clone(),
-                    json!({ "sessionId": session, "prompt": blocks }),
-                );
+                let peer = peer.clone();
+                let params = json!({ "sessionId": session, "prompt": blocks });
                 let call = async move { peer.call("session/prompt", &params, None).await };
                 self.prompt = Some(Box::pin(call));
             }

@@ -91,11 +91,9 @@ impl AcpSession {
             let many = format!("{MOST_REQUESTS} requests of this session are unanswered");
             return self.link.peer.refuse(&id, INTERNAL_ERROR, many);
         }
-        let (peer, directories, terminals) = (
-            self.link.peer.clone(),
-            self.directories.clone(),
-            self.terminals.clone(),
-        );
+        let peer = self.link.peer.clone();
+        let directories = self.directories.clone();
+        let terminals = self.terminals.clone();
         let client_files = self.link.client_files;
         tasks.spawn(async move {
             let answer = match method.as_str() {

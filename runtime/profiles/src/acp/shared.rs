@@ -100,10 +100,8 @@ mod tests {
     #[test]
     fn the_same_is_given_once_and_removed_with_the_last_use() {
         let shared = Shared::default();
-        let (one, two) = (
-            shared.prompt("Be brief.").unwrap(),
-            shared.prompt("Be brief.").unwrap(),
-        );
+        let one = shared.prompt("Be brief.").unwrap();
+        let two = shared.prompt("Be brief.").unwrap();
         assert_eq!(one.path(), two.path());
         assert_ne!(shared.prompt("Be long.").unwrap().path(), one.path());
         let path = one.path().to_owned();

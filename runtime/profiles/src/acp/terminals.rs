@@ -235,7 +235,8 @@ impl Terminals {
         })?;
         // It reads the end of its input at once.
         drop(child.take_stdin());
-        let (stdout, stderr) = (child.take_stdout(), child.take_stderr());
+        let stdout = child.take_stdout();
+        let stderr = child.take_stderr();
         let (ended, exit) = watch::channel(None);
         let kill = CancellationToken::new();
         let output = Mutex::new(Output {

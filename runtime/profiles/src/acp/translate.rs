@@ -211,7 +211,8 @@ impl Reader {
             "user_message_chunk" if when == When::Before => {
                 let content = said(update);
                 if !content.is_empty() {
-                    let (role, message_id) = ("user".to_owned(), message_id(update));
+                    let role = "user".to_owned();
+                    let message_id = message_id(update);
                     let message = Message {
                         role,
                         content,
@@ -301,7 +302,8 @@ impl Reader {
         if let Some(cost) = cost["amount"].as_f64().filter(|_| is_usd) {
             self.totals.spent(cost);
         }
-        let (used_tokens, total_tokens) = (count(update, "used"), count(update, "size"));
+        let used_tokens = count(update, "used");
+        let total_tokens = count(update, "size");
         // Zero of a full session is the value of agents that do not know.
         let usage = ContextUsage {
             used_tokens,

@@ -83,7 +83,8 @@ pub(crate) fn of(category: Category, text: impl Into<String>, http: Option<u16>)
 
 /// Returns a partial failure, after which the turn or session continues.
 pub(crate) fn warning(category: Category, message: impl Into<String>) -> ErrorEvent {
-    let (category, fatal) = (Some(category), Some(false));
+    let category = Some(category);
+    let fatal = Some(false);
     ErrorEvent {
         category,
         message: message.into(),

@@ -160,7 +160,8 @@ impl Agent {
         let mut child = spawn(launch.spec())
             .await
             .map_err(|error| not_started(&error))?;
-        let (stdout, stderr) = (child.take_stdout(), child.take_stderr());
+        let stdout = child.take_stdout();
+        let stderr = child.take_stderr();
         let (Some(stdout), Some(stderr), Some(pipe)) = (stdout, stderr, child.take_stdin()) else {
             return Err(Error::other(format!(
                 "{name} was started without its pipes"

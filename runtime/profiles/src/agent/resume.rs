@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn a_conversation_goes_on_in_its_directory_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let (place, link) = (folder.path().join("place"), folder.path().join("link"));
+        let place = folder.path().join("place");
+        let link = folder.path().join("link");
         std::fs::create_dir(&place).unwrap();
         std::os::unix::fs::symlink(&place, &link).unwrap();
         let kept = |was: &Path| json!({ "native_session_id": "a", "cwd": was });

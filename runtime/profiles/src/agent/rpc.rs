@@ -164,7 +164,8 @@ impl Peer {
             is_retired: AtomicBool::new(false),
             abandoned: CancellationToken::new(),
         });
-        let (weak, abandoned) = (Arc::downgrade(&peer), peer.abandoned.clone());
+        let weak = Arc::downgrade(&peer);
+        let abandoned = peer.abandoned.clone();
         tokio::spawn(async move {
             let orderly = loop {
                 let line = tokio::select! {

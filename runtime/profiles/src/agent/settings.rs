@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::deadlines::Deadlines;
 use super::tool_loop::ToolLoopAction;
 
-/// A wait, written `"90s"`, `"5m"`, `"1h 30m"`, or as a number of seconds. `""`, `"0"`, `"0s"` and 0 are no limit.
+/// A wait, written `"90s"`, `"5m"`, `"1h 30m"`, or as a number of seconds. `""`, `"0"`, `"0s"` and
+/// 0 are no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Wait(pub(crate) Option<Duration>);
 
@@ -111,10 +112,15 @@ impl Common {
     }
 }
 
-/// Makes the configuration of a profile that wraps an agent: the keys that all of them have, and its own. An unknown key
-/// is an error; an empty string is the same as an absent key.
+/// Makes the configuration of a profile that wraps an agent: the keys that all of them have, and
+/// its own. An unknown key is an error; an empty string is the same as an absent key.
 ///
-/// `settings! { /// doc \n struct Codex, "codex"; { /// doc \n pub(crate) approval_mode: String = String::new(), } }`
+/// ```text
+/// settings! {
+///     struct CodexSettings, "codex";
+///     { approval_mode: String = String::new(), }
+/// }
+/// ```
 macro_rules! settings {
     (
         $(#[$meta:meta])*
@@ -144,7 +150,8 @@ macro_rules! settings {
             /// `{{session.id}}`, `{{variables.NAME}}`, … Empty: the unchanged input. `default`: an
             /// introduction of the agent, followed by the input.
             pub(crate) prompt_template: String,
-            /// The prefix under which a session's `variables` become environment of the agent. Empty: they do not.
+            /// The prefix under which a session's `variables` become environment of the agent.
+            /// Empty: they do not.
             pub(crate) variables_prefix: String,
             /// Folders of skills that every session has.
             pub(crate) skills: Vec<String>,

@@ -90,7 +90,8 @@ impl Tokens {
         })
     }
 
-    /// Adds a request's tokens, whose input leaves out what a cache held, and its cost to what the turn has used.
+    /// Adds a request's tokens, whose input leaves out what a cache held, and its cost to what the
+    /// turn has used.
     pub(crate) fn add_to(self, turn: &mut Option<Usage>, cost_usd: Option<f64>) {
         let sum = turn.get_or_insert_with(|| Usage {
             scope: Some(UsageScope::Turn),

@@ -12,7 +12,8 @@ use crate::agent::options::Options;
 /// Default name of the file.
 const NAME: &str = "trunkline";
 
-/// The agent that a session runs as. Each section may have `{{variables.NAME}}` in it, as a prompt template has.
+/// The agent that a session runs as. Each section may have `{{variables.NAME}}` in it, as a prompt
+/// template has.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]

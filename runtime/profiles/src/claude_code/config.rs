@@ -78,12 +78,14 @@ settings! {
         setting_sources: Option<Vec<String>> = None,
         /// Uses only the MCP servers of this configuration and of the session, none of Claude's own files.
         strict_mcp_config: bool = false,
-        /// Uses the servers of `.mcp.json` files from the working directory upwards without asking, joined by name with the
-        /// servers of this configuration and of the session; Claude reads no other file for them.
+        /// Uses the servers of `.mcp.json` files from the working directory upwards without asking,
+        /// joined by name with the servers of this configuration and of the session; Claude reads
+        /// no other file for them.
         project_mcp: bool = false,
         /// Lets commands and sub-agents continue in the background after the turn that started them.
         background_tasks: bool = false,
-        /// Runs every tool without asking. Claude refuses it as root, unless `IS_SANDBOX=1` declares a sandbox.
+        /// Runs every tool without asking. Claude refuses it as root, unless `IS_SANDBOX=1`
+        /// declares a sandbox.
         dangerous: bool = false,
     }
 }

@@ -306,7 +306,8 @@ impl Conversation {
 
     /// Begins a new conversation because the one to resume does not exist, and reports that.
     async fn forget(&mut self, why: &str) {
-        let (model, mode) = (self.memory.model.take(), self.memory.mode.take());
+        let model = self.memory.model.take();
+        let mode = self.memory.mode.take();
         self.memory = Memory {
             model,
             mode,

@@ -26,7 +26,8 @@ const MOST: usize = 64;
 /// A file that does not belong to this user or root is left out: another user who can write in
 /// `/tmp` must not choose what runs.
 pub(super) fn joined(from: &Path, said: &[Value], warnings: &mut Vec<String>) -> Vec<Value> {
-    let (mut servers, mut unnamed) = (Map::new(), Vec::new());
+    let mut servers = Map::new();
+    let mut unnamed = Vec::new();
     for folder in from.ancestors().take(MOST) {
         let path = folder.join(FILE);
         match read(&path) {

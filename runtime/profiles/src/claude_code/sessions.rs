@@ -199,7 +199,8 @@ fn ends(folder: BorrowedFd<'_>, name: &str) -> io::Result<(Vec<u8>, Vec<u8>)> {
     if !metadata.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
-    let (mut head, mut tail) = (Vec::new(), Vec::new());
+    let mut head = Vec::new();
+    let mut tail = Vec::new();
     file.by_ref().take(HEAD).read_to_end(&mut head)?;
     if metadata.len() > HEAD {
         file.seek(SeekFrom::Start(

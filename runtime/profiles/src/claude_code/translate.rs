@@ -222,7 +222,8 @@ impl Translator {
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(rest.floor_char_boundary(LONGEST_PIECE));
             rest = after;
-            let (message_id, parent_tool_call_id) = (id.cloned(), parent_tool_call_id.clone());
+            let message_id = id.cloned();
+            let parent_tool_call_id = parent_tool_call_id.clone();
             said.push(ClaudeEvent::Event(match kind {
                 Kind::Text => Output {
                     message_id,
@@ -330,7 +331,8 @@ impl Translator {
     /// news come so too, such as a model that was changed: they answer nothing.
     fn command_output(&mut self, words: &str) {
         for tag in ["local-command-stdout", "local-command-stderr"] {
-            let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
+            let open = format!("<{tag}>");
+            let close = format!("</{tag}>");
             let inner = words
                 .strip_prefix(open.as_str())
                 .and_then(|rest| rest.strip_suffix(close.as_str()));

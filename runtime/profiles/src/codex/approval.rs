@@ -147,7 +147,8 @@ impl Offer {
 
     /// Offers the options of the protocol before threads, and asks as it does.
     fn ask_of_conversation(self) -> Ask {
-        let (allow, always) = (decision("approved"), decision("approved_for_session"));
+        let allow = decision("approved");
+        let always = decision("approved_for_session");
         let deny = decision(json!({ "denied": { "rejection": "denied" } }));
         let label = "Allow for this session";
         self.option("approved", "Allow", OptionKind::AllowOnce, allow.clone())
@@ -270,7 +271,8 @@ fn permissions(params: &Value) -> Ask {
     let description = reason_or(params, "Allow more than the sandbox does".to_owned());
     let grant = |scope: &str| json!({ "permissions": wanted, "scope": scope });
     let deny = json!({ "permissions": {}, "scope": "turn" });
-    let (once, always) = ("Allow for this turn", "Allow for this session");
+    let once = "Allow for this turn";
+    let always = "Allow for this session";
     Offer::new(
         "request_permissions",
         &description,

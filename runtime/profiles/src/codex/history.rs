@@ -94,7 +94,8 @@ fn item_told(item: &Item<'_>) -> Vec<AdapterBody> {
             let Some(call) = call(item.id) else {
                 return Vec::new();
             };
-            let (mut start, mut end) = (item.start(call.clone()), item.end(call));
+            let mut start = item.start(call.clone());
+            let mut end = item.end(call);
             (start.history, end.history) = (history, history);
             if start.title.is_none() {
                 start.title = trunkline_sdk::preview::tool_call(&start.tool, Some(&item.input()));

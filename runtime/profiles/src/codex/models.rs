@@ -21,7 +21,8 @@ const LONGEST: usize = 200;
 
 /// Tells a session the models, as soon as they are known; given up on drop.
 pub(super) fn tell(server: &Arc<Server>, session: &Session) -> AbortOnDropHandle<()> {
-    let (server, session) = (server.clone(), session.clone());
+    let server = server.clone();
+    let session = session.clone();
     AbortOnDropHandle::new(tokio::spawn(async move {
         let models = server.models.get_or_init(|| ask(&server)).await;
         if !models.is_empty() {

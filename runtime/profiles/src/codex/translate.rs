@@ -299,7 +299,8 @@ impl Translator {
         let Some(total) = usage.get("total") else {
             return Vec::new();
         };
-        let (total, last) = (read_tokens(total), usage.get("last").map(read_tokens));
+        let total = read_tokens(total);
+        let last = usage.get("last").map(read_tokens);
         if self.turn.is_none() || turn.is_some_and(|turn| self.turn.as_deref() != Some(turn)) {
             self.meter.settle(total);
             return Vec::new();

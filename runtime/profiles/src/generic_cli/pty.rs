@@ -84,7 +84,8 @@ impl Own {
             program, args, env, ..
         } = &launch;
         let is_named = env.contains_key(OsStr::new("TERM"));
-        let (program, args) = (program.clone(), args.clone());
+        let program = program.clone();
+        let args = args.clone();
         let relay = Launch {
             program: std::env::current_exe()?.into(),
             args: self.before.clone(),
@@ -190,10 +191,8 @@ fn terminal(columns: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// Copies bytes both ways until the program has ended.
 async fn carry(master: OwnedFd, child: Command) -> io::Result<ExitStatus> {
-    let (mut interrupt, mut term) = (
-        signal(SignalKind::interrupt())?,
-        signal(SignalKind::terminate())?,
-    );
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut term = signal(SignalKind::terminate())?;
     // With the command goes the relay's hold on the terminal's other end: its last holder's end is
     // the end of output.
     let mut child = { tokio::process::Command::from(child).spawn()? };

@@ -38,7 +38,8 @@ pub(crate) struct HttpConfig {
     /// allows.
     #[serde(default)]
     pub(super) max_runtime: Wait,
-    /// The body: a text, or any JSON, with placeholders in its strings. Unset: the input itself; none for GET and HEAD.
+    /// The body: a text, or any JSON, with placeholders in its strings. Unset: the input itself;
+    /// none for GET and HEAD.
     #[serde(default)]
     pub(super) body: Body,
     /// The body's type. Unset: `text/plain; charset=utf-8`, or `application/json` for a body that is JSON. A
@@ -48,8 +49,8 @@ pub(crate) struct HttpConfig {
     /// The place of the answer in a JSON response, as a JSON pointer. Unset: the response as it is.
     #[serde(default)]
     pub(super) answer: Pointer,
-    /// The place of a piece of the answer in the data of each event of a stream, or in each of its JSON lines,
-    /// as a JSON pointer. Unset: the data as it is.
+    /// The place of a piece of the answer in the data of each event of a stream, or in each of its
+    /// JSON lines, as a JSON pointer. Unset: the data as it is.
     #[serde(default)]
     pub(super) event_answer: Pointer,
     /// The data of the event that ends a stream.

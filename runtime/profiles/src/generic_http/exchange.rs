@@ -110,7 +110,8 @@ async fn follow(
 }
 
 async fn refused(url: &Url, mut response: Response) -> Failed {
-    let (status, headers) = (response.status(), response.headers().clone());
+    let status = response.status();
+    let headers = response.headers().clone();
     let mut body = Vec::new();
     // An unreadable body is not reported; the status is enough.
     let _ = timeout(REFUSAL, async {

@@ -194,7 +194,10 @@ fn date_of(text: &str) -> Option<SystemTime> {
     ];
     let (_, date) = text.split_once(", ")?;
     let mut words = date.split(' ');
-    let (day, month, year, time) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let day = words.next()?;
+    let month = words.next()?;
+    let year = words.next()?;
+    let time = words.next()?;
     let month = MONTHS.iter().position(|known| *known == month)? + 1;
     humantime::parse_rfc3339(&format!("{year}-{month:02}-{day}T{time}Z")).ok()
 }

@@ -15,8 +15,8 @@ use crate::{
 /// The largest document, and the longest line, in bytes.
 const LARGEST: usize = 16 * 1024 * 1024;
 
-/// The largest artifacts, summary or result in bytes: a message with all three stays under the 1 MiB that every host
-/// reads.
+/// The largest artifacts, summary or result in bytes: a message with all three stays under the 1
+/// MiB that every host reads.
 const LARGEST_FIELD: usize = 256 * 1024;
 
 /// Bytes for each token of an estimate.
@@ -365,7 +365,8 @@ impl Ending {
         }
     }
 
-    /// The end of the turn: how the run ended, and what was read. A run that succeeded and printed no answer has failed.
+    /// The end of the turn: how the run ended, and what was read. A run that succeeded and printed
+    /// no answer has failed.
     pub(super) fn over(self, end: TurnComplete) -> TurnComplete {
         let failed = end.error.is_none().then_some(self.failure).flatten();
         TurnComplete {
@@ -389,10 +390,8 @@ impl Ending {
 
 /// The estimated usage of a turn, by the bytes of its input and of its output.
 pub(crate) fn estimated(input: u64, output: u64) -> Usage {
-    let (input, output) = (
-        input.div_ceil(BYTES_PER_TOKEN),
-        output.div_ceil(BYTES_PER_TOKEN),
-    );
+    let input = input.div_ceil(BYTES_PER_TOKEN);
+    let output = output.div_ceil(BYTES_PER_TOKEN);
     Usage {
         input_tokens: Some(input),
         output_tokens: Some(output),

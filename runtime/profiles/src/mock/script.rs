@@ -16,8 +16,8 @@ use crate::agent::settings::Wait;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct MockConfig {
-    /// The turns of each session. Those with `when` serve every input that contains it; the others are played one
-    /// after the other.
+    /// The turns of each session. Those with `when` serve every input that contains it; the others
+    /// are played one after the other.
     pub(super) turns: Vec<ScriptedTurn>,
     /// Behavior after all turns were played.
     pub(super) then: Then,

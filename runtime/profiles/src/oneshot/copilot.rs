@@ -201,13 +201,15 @@ impl Reader for CopilotReader {
                 run.thinking(text(data, "/content"));
             }
             "tool.execution_start" => {
-                let (id, tool) = (text(data, "/toolCallId"), text(data, "/toolName"));
+                let id = text(data, "/toolCallId");
+                let tool = text(data, "/toolName");
                 run.tool_start(id, tool, "", data.get("arguments"));
             }
             "tool.execution_complete" => {
                 let failed = data["success"].as_bool() == Some(false)
                     || data["shellExecution"]["exitCode"].as_i64().unwrap_or(0) != 0;
-                let (output, error) = (text(data, "/result/content"), text(data, "/error/message"));
+                let output = text(data, "/result/content");
+                let error = text(data, "/error/message");
                 run.tool_end(text(data, "/toolCallId"), output, error, failed);
             }
             "assistant.turn_retry" => {
@@ -256,7 +258,8 @@ impl CopilotReader {
     }
 }
 
-/// The tokens of the conversation up to a run's end. The agent knows the file's path, and may have put anything there.
+/// The tokens of the conversation up to a run's end. The agent knows the file's path, and may have
+/// put anything there.
 fn usage_in(file: &Path, model: Option<&str>) -> Option<Usage> {
     let (file, _) = open_regular(file).ok()?;
     let mut bytes = Vec::new();

@@ -123,12 +123,14 @@ impl Reader for GeminiReader {
             }
             "tool_use" => {
                 run.output(&self.held.boundary().unwrap_or_default(), "");
-                let (id, tool) = (text(line, "/tool_id"), text(line, "/tool_name"));
+                let id = text(line, "/tool_id");
+                let tool = text(line, "/tool_name");
                 run.tool_start(id, tool, "", line.get("parameters"));
             }
             "tool_result" => {
                 run.output(&self.held.boundary().unwrap_or_default(), "");
-                let (output, error) = (text(line, "/output"), text(line, "/error/message"));
+                let output = text(line, "/output");
+                let error = text(line, "/error/message");
                 let failed = text(line, "/status") == "error";
                 run.tool_end(text(line, "/tool_id"), output, error, failed);
             }
@@ -157,7 +159,8 @@ impl Reader for GeminiReader {
         let status = self.result.as_ref().map(|result| text(result, "/status"));
         let rest = self.held.end(status != Some("success"));
         run.output(&rest.unwrap_or_default(), "");
-        let (last_error, code) = (run.signs.last_error(), ended.exit.code);
+        let last_error = run.signs.last_error();
+        let code = ended.exit.code;
         match &self.result {
             Some(_) if status == Some("success") => run.signs.report(Ok(())),
             Some(result) => {

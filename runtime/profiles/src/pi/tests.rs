@@ -13,7 +13,8 @@ use crate::agent::turn::engine_test::Input::Says;
 use crate::agent::turn::engine_test::play;
 
 fn read(lines: &str) -> (Vec<String>, Reader) {
-    let (mut reader, mut out) = (Reader::default(), Vec::new());
+    let mut reader = Reader::default();
+    let mut out = Vec::new();
     for line in lines.lines().filter(|line| !line.trim().is_empty()) {
         reader.line(&serde_json::from_str::<Value>(line).unwrap(), &mut out);
     }

@@ -155,7 +155,8 @@ impl Reader {
             }
             "auto_retry_start" => {
                 self.signs.set_pending(PendingWork::Retry, true);
-                let (attempt, most) = (count(line, "/attempt"), count(line, "/maxAttempts"));
+                let attempt = count(line, "/attempt");
+                let most = count(line, "/maxAttempts");
                 let message = format!(
                     "attempt {} of {} failed: {}",
                     attempt.unwrap_or(0),

@@ -223,7 +223,9 @@ fn main() {
                 }
                 let (sender, cancelled) = sync_channel(8);
                 lock(&state).cancels.insert(session.clone(), sender);
-                let (state, id, prompt) = (state.clone(), id.clone(), params["prompt"].clone());
+                let state = state.clone();
+                let id = id.clone();
+                let prompt = params["prompt"].clone();
                 thread::spawn(move || turn(&state, &session, &id, &prompt, &cancelled));
             }
             Some("session/cancel") => {

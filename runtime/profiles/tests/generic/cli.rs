@@ -287,7 +287,8 @@ fn one_process_serves_all_sessions_where_it_is_to() {
     adapter.open("b");
     adapter.begin("a", "one");
     adapter.begin("b", "two");
-    let (a, b) = (adapter.finish("a").text(), adapter.finish("b").text());
+    let a = adapter.finish("a").text();
+    let b = adapter.finish("b").text();
     assert!(
         (a.as_str(), b.as_str()) == ("1: one\n", "2: two\n")
             || (a.as_str(), b.as_str()) == ("2: one\n", "1: two\n"),

@@ -51,7 +51,9 @@ impl Server {
         let seen = Arc::clone(&requests);
         thread::spawn(move || {
             for connection in listener.incoming().flatten() {
-                let (seen, handler, tls) = (Arc::clone(&seen), Arc::clone(&handler), tls.clone());
+                let seen = Arc::clone(&seen);
+                let handler = Arc::clone(&handler);
+                let tls = tls.clone();
                 thread::spawn(move || match tls {
                     None => serve(connection, &seen, &*handler),
                     Some(tls) => serve(

@@ -180,7 +180,8 @@ impl Hub {
             }
         });
         let stderr = Arc::new(Mutex::new(Vec::new()));
-        let (mut pipe, kept) = (child.stderr.take().ok_or("no stderr")?, Arc::clone(&stderr));
+        let mut pipe = child.stderr.take().ok_or("no stderr")?;
+        let kept = Arc::clone(&stderr);
         thread::spawn(move || {
             let mut chunk = [0; 4096];
             while let Ok(read @ 1..) = pipe.read(&mut chunk) {
@@ -191,7 +192,8 @@ impl Hub {
             }
         });
         let input = child.stdin.take();
-        let (queues, ended) = (HashMap::new(), HashSet::new());
+        let queues = HashMap::new();
+        let ended = HashSet::new();
         Ok(Self {
             child,
             input,
@@ -245,7 +247,8 @@ impl Hub {
     pub(crate) fn input(&mut self, session: &str, content: &str) -> Step<String> {
         self.turns += 1;
         let turn = format!("turn-{}", self.turns);
-        let (kind, id) = ("user.input", &turn);
+        let kind = "user.input";
+        let id = &turn;
         self.send(
             &json!({"type": kind, "session_id": session, "turn_id": id, "content": content}),
         )?;
@@ -332,7 +335,8 @@ impl Hub {
         turn: &str,
         mut answer: impl FnMut(&Value) -> Value,
     ) -> Step<Turn> {
-        let (mut text, mut messages) = (String::new(), Vec::new());
+        let mut text = String::new();
+        let mut messages = Vec::new();
         loop {
             let message = self.next(session).map_err(|error| {
                 let kinds: Vec<_> = messages

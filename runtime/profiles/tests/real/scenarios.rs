@@ -358,7 +358,8 @@ fn deny(place: &Place) -> Step {
 
 /// Every tool that starts ends once, within its turn.
 fn tools_are_whole(turn: &Turn) -> Step {
-    let (mut open, mut seen) = (HashSet::new(), HashSet::new());
+    let mut open = HashSet::new();
+    let mut seen = HashSet::new();
     for message in &turn.messages {
         let id = message["tool_call_id"].to_string();
         let right = match message["type"].as_str().unwrap_or_default() {
@@ -423,7 +424,8 @@ fn resume(place: &Place) -> Step {
     // Some agents know no conversation of one turn again.
     let first = hub.turn("s", "FAKE:text buzzard-two")?;
     first.says(HELLO)?;
-    let (mut native, mut params) = (Value::Null, Value::Null);
+    let mut native = Value::Null;
+    let mut params = Value::Null;
     for message in [&early, &first]
         .into_iter()
         .flat_map(|turn| turn.messages.iter().chain([&turn.end]))
@@ -465,13 +467,12 @@ fn long(place: &Place) -> Step {
     place.open(&mut hub, "s", &json!({}))?;
     let turn = hub.turn("s", &input)?;
     turn.is("completed")?;
-    let (bytes, differs) = (
-        turn.text.len(),
-        turn.text
-            .bytes()
-            .zip(expected.bytes())
-            .position(|(a, b)| a != b),
-    );
+    let bytes = turn.text.len();
+    let differs = turn
+        .text
+        .bytes()
+        .zip(expected.bytes())
+        .position(|(a, b)| a != b);
     let came = format!("{bytes} bytes, other from {differs:?} on");
     expect(
         turn.text == expected,

@@ -345,7 +345,8 @@ impl Driver {
             json!({"content": turn.prompt, "turn_id": turn_id}),
         )?;
         let until = Instant::now() + TURN;
-        let (mut answered, mut stopped) = (0, false);
+        let mut answered = 0;
+        let mut stopped = false;
         let mut steers = turn.steers.iter();
         loop {
             let seen = self.turn();
@@ -637,7 +638,8 @@ pub(crate) fn short(value: &Value, most: usize) -> String {
     if text.len() <= most {
         return text.into_iter().collect();
     }
-    let (begin, end) = (&text[..most / 2], &text[text.len() - most / 2..]);
+    let begin = &text[..most / 2];
+    let end = &text[text.len() - most / 2..];
     format!(
         "{} … {}",
         begin.iter().collect::<String>(),

@@ -221,7 +221,8 @@ impl Judge<'_> {
                 .filter(|message| message["type"] == kind)
                 .collect()
         };
-        let (starts, ends) = (of("tool.start"), of("tool.end"));
+        let starts = of("tool.start");
+        let ends = of("tool.end");
         for Tool {
             id,
             name,
@@ -274,7 +275,8 @@ impl Judge<'_> {
 
     fn permissions(&mut self, turn: &Turn, seen: &SeenTurn) {
         if seen.permissions.len() != turn.permissions.len() {
-            let (told, wanted) = (seen.permissions.len(), turn.permissions.len());
+            let told = seen.permissions.len();
+            let wanted = turn.permissions.len();
             self.wrong
                 .push(format!("{told} permission requests instead of {wanted}"));
         }

@@ -434,7 +434,8 @@ const CALLED: &str = "---~description: Looks.~---~Look closely.~~---~~User reque
 
 #[test]
 fn skills_are_put_into_inputs_and_servers_that_find_no_channel_are_told() {
-    let (cli, skill) = (Cli::new(&says_all()), skill());
+    let cli = Cli::new(&says_all());
+    let skill = skill();
     let mut adapter = gemini(&cli, &json!({ "system_prompt": "Be brief." }));
     let ready = adapter.open_with("s", extras(&skill));
     assert!(
@@ -480,7 +481,8 @@ fn copilot_is_given_skills_by_a_folder_and_servers_by_a_file() {
         case "$word" in @*) cp "${word#@}" "$HERE/mcp.json"; echo "${word#@}" >> "$HERE/given";; esac
         case "$last" in --add-dir) cp "$word/.github/skills/review/SKILL.md" "$HERE/skill.md"; echo "$word" >> "$HERE/given";; esac
         last=$word; done; printf %s "$TRUNKLINE_MCP_0" > "$HERE/variable"; cat > "$HERE/prompt""#;
-    let (cli, skill) = (Cli::new(&format!("{looks}\n{COPILOT}")), skill());
+    let cli = Cli::new(&format!("{looks}\n{COPILOT}"));
+    let skill = skill();
     let mut adapter = cli.adapter("github-copilot", &json!({ "transport": "json" }));
     adapter.open_with("s", extras(&skill));
     let turn = adapter.send("s", "/review it");
@@ -509,7 +511,8 @@ fn kilo_is_given_both_by_its_variable() {
     let says = r#"cat > "$HERE/prompt"; printf %s "$KILO_CONFIG_CONTENT" > "$HERE/config.json"
         echo '{"type":"text","sessionID":"k","part":{"text":"ok"}}'
         echo '{"type":"step_finish","sessionID":"k","part":{"reason":"stop"}}'"#;
-    let (cli, skill) = (Cli::new(says), skill());
+    let cli = Cli::new(says);
+    let skill = skill();
     let read = |name: &str| std::fs::read_to_string(cli.file(name)).unwrap();
     let mut adapter = cli.adapter("kilo-code", &json!({ "transport": "json" }));
     let mut asked = extras(&skill);

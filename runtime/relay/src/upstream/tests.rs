@@ -21,7 +21,8 @@ async fn has_room(outlet: &Outlet) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_session_has_room_again_when_the_pipe_has_taken_what_it_put() {
     let upstream = Arc::new(Upstream::default());
-    let (outlet, other) = (upstream.outlet(), upstream.outlet());
+    let outlet = upstream.outlet();
+    let other = upstream.outlet();
     let (mut hub, pipe) = tokio::io::duplex(16);
     let writing = tokio::spawn(upstream.clone().write(pipe));
     other.put(vec![b'o'; AHEAD], Class::Event);

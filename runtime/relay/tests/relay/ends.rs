@@ -224,7 +224,8 @@ async fn a_deadline_is_told_whether_the_stop_is_answered_or_not() {
                 )
                 .await;
             } else {
-                let (category, words) = ("stop_unanswered", "stop_timeout");
+                let category = "stop_unanswered";
+                let words = "stop_timeout";
                 end(&mut world.hub, extended, "failed", category, words).await;
             }
         }
@@ -545,7 +546,8 @@ async fn a_core_only_hub_gets_lines_that_it_can_read() {
     world.hub.input_core("s", "go").await;
     let turn = adapter.turn().await;
     let content = "\"\u{1F600}\n".repeat(400_000);
-    let (mut read, mut lines) = (String::new(), 0);
+    let mut read = String::new();
+    let mut lines = 0;
     let long = json!({"type": "output", "session_id": "s", "turn_id": turn, "content": content, "channel": "notes"});
     adapter.say(long).await;
     while read.len() < content.len() {

@@ -67,7 +67,8 @@ async fn two_floods_share_the_pipe_by_bytes() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
-    let (one, two) = (got["small"], got["large"]);
+    let one = got["small"];
+    let two = got["large"];
     assert!(
         one.abs_diff(two) < ON_THE_WAY / 4,
         "small: {one} bytes, large: {two} bytes"

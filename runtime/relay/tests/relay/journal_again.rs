@@ -131,7 +131,8 @@ async fn each_of_very_many_inputs_at_once_is_answered() {
         input
     });
     // Nothing ends the running turn, so all inputs except the waiting ones are refused.
-    let (mut taken, mut refused) = (0, 0);
+    let mut taken = 0;
+    let mut refused = 0;
     while taken + refused < MANY {
         let message = world.hub.hear().await;
         taken += usize::from(message["type"] == "input.result");

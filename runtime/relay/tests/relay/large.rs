@@ -51,7 +51,8 @@ async fn a_hub_gets_lines_that_it_reads_and_learns_what_was_cut() {
         adapter
             .say(json!({"type": "turn.complete", "session_id": "s", "turn_id": turn, "result": {"a": long}}))
             .await;
-        let (mut text, mut cut) = (String::new(), Vec::new());
+        let mut text = String::new();
+        let mut cut = Vec::new();
         loop {
             let message = hear(&mut world, most).await;
             match message["type"].as_str().unwrap() {

@@ -161,7 +161,9 @@ async fn a_list_is_read_page_by_page() {
         (json!({"state": "idle"}), 2),
         (json!({"text": ""}), 1),
     ] {
-        let (mut found, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
+        let mut found = Vec::new();
+        let mut cursor = Value::Null;
+        let mut pages = 0;
         loop {
             let mut asked = filter.clone();
             (asked["limit"], asked["cursor"]) = (limit.into(), cursor);

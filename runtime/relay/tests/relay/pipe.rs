@@ -146,7 +146,8 @@ async fn what_cannot_be_understood_is_counted_and_never_answered() {
 #[tokio::test(start_paused = true)]
 async fn an_id_of_a_hub_has_at_most_256_bytes() {
     let mut world = World::new();
-    let (longest, too_long) = ("i".repeat(256), "i".repeat(257));
+    let longest = "i".repeat(256);
+    let too_long = "i".repeat(257);
     world.hub.start(&longest).await;
     let mut adapter = world.adapters.next().await;
     assert_eq!(adapter.ready().await, longest);

@@ -275,17 +275,15 @@ async fn a_session_that_the_adapter_ends_is_told_after_its_turns() {
     adapter
         .say(json!({"type": "session.closed", "session_id": "s", "reason": "failed", "error": {"message": "gone"}}))
         .await;
-    let (mut ended, closed) = (
-        Vec::new(),
-        loop {
-            let message = world.hub.hear().await;
-            match message["type"].as_str().unwrap() {
-                "turn.complete" => ended_push(&message),
-                "session.closed" => break message,
-                other => panic!("{other}"),
-            }
-        },
-    );
+    let mut ended = Vec::new();
+    let closed = loop {
+        let message = world.hub.hear().await;
+        match message["type"].as_str().unwrap() {
+            "turn.complete" => ended_push(&message),
+            "session.closed" => break message,
+            other => panic!("{other}"),
+        }
+    };
     fn ended_push(message: &serde_json::Value) {
         assert_eq!(message["status"], "failed");
     }

@@ -1,8 +1,9 @@
 //! Requests of the agent. The first answer decides; the sender of a later one receives that
 //! decision ([journal.6]).
 //!
-//! An answer with another input for the tool is judged by the agent's deny rules first, and a lasting
-//! rule that comes with an answer by the request. If they reject it, the sender learns why, and the request stays open.
+//! An answer with another input for the tool is judged by the agent's deny rules first, and a
+//! lasting rule that comes with an answer by the request. If they reject it, the sender learns why,
+//! and the request stays open.
 //!
 //! An answer is stored before the agent gets it. If the request is settled in between, for example
 //! by a stop, the agent does not get the answer, and a further decision in the journal records

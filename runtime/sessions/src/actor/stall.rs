@@ -127,7 +127,8 @@ impl SessionActor {
     /// replaced by a failure with its reason.
     pub(super) fn end_in_stall(&self, end: TurnComplete) -> TurnComplete {
         if self.stall.is_on() && end.status == Some(Status::Stopped) {
-            let (status, error) = (Some(Status::Failed), Some(self.stall.failure()));
+            let status = Some(Status::Failed);
+            let error = Some(self.stall.failure());
             return TurnComplete {
                 status,
                 error,

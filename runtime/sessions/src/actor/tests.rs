@@ -58,7 +58,9 @@ impl World {
         };
         let session = Some(host.open("scripted", options).unwrap());
         let tail = Arc::new(EntryTail::new(0));
-        let (secrets, recording, epoch) = (None, None, journal.epoch());
+        let secrets = None;
+        let recording = None;
+        let epoch = journal.epoch();
         let new = SessionSeed {
             host,
             journal,

@@ -314,7 +314,8 @@ impl Session {
         {
             self.send(state, Message::system(text).in_turn(turn_id.clone()));
         }
-        let (usage, resume) = (self.has(Exts::USAGE), self.has(Exts::RESUME));
+        let usage = self.has(Exts::USAGE);
+        let resume = self.has(Exts::RESUME);
         let any = !self.agreed.names().is_empty();
         let status_to_all = broken(StatusToCore) || (broken(StatusToAny) && any);
         end.members.retain(|name, _| {

@@ -116,7 +116,9 @@ pub(crate) fn digest(path: &str) -> io::Result<(u64, String)> {
         return Err(io::Error::other("not a regular file"));
     }
     let mut file = File::open(path)?;
-    let (mut hash, mut total, mut chunk) = (Sha256::new(), 0, vec![0; 64 * 1024]);
+    let mut hash = Sha256::new();
+    let mut total = 0;
+    let mut chunk = vec![0; 64 * 1024];
     loop {
         let bytes = file.read(&mut chunk)?;
         if bytes == 0 {

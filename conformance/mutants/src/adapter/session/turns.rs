@@ -314,7 +314,8 @@ impl Session {
             match &mut state.running {
                 Some(running) if !closed && (!full || running.stop.is_some()) => {
                     let content = running.input.take().and_then(|input| input.content);
-                    let (serial, turn_id) = (running.serial, running.turn_id.clone());
+                    let serial = running.serial;
+                    let turn_id = running.turn_id.clone();
                     return Some((
                         Turn {
                             session: self.clone(),

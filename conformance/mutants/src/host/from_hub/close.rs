@@ -24,7 +24,8 @@ impl Relay {
     /// Ends the session of the wire, if there is one.
     pub(crate) fn close_wire(&mut self, session: &mut Session, silent: bool) {
         let Some(wire) = &session.wire else { return };
-        let (number, id) = (wire.process, wire.id.clone());
+        let number = wire.process;
+        let id = wire.id.clone();
         if !silent {
             let close = Message::down("session.close", &session.id);
             for _ in 0..if broken(CloseTwice) { 2 } else { 1 } {

@@ -41,7 +41,8 @@ impl Journal {
         rows.sort_by(|one, other| other.0.cmp(&one.0));
         if let Some(after) = after {
             // What broken hosts begin with: the last of the page before, or the second one behind it.
-            let (again, lost) = (broken(ListDoubles), usize::from(broken(ListLoses)));
+            let again = broken(ListDoubles);
+            let lost = usize::from(broken(ListLoses));
             rows.retain(|row| row.0 < after || again && row.0 == after);
             rows.drain(..lost.min(rows.len()));
         }
@@ -68,7 +69,8 @@ fn row(session: &Session) -> (String, &Session, Value) {
             .unwrap_or_default();
         text(&entry, "time").to_owned()
     };
-    let (created, active) = (time(session.lines.first()), time(session.lines.last()));
+    let created = time(session.lines.first());
+    let active = time(session.lines.last());
     let place = format!("{:.TO_THE_SECOND$}/{}", active, session.id);
     let bytes: usize = session.lines.iter().map(Vec::len).sum();
     let mut row = json!({

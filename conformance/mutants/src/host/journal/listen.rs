@@ -146,13 +146,12 @@ impl Journal {
             result["error"] = "the journal has no session of this id".into();
             return self.tell(hub, id, result);
         };
-        let (from, to) = (
-            number(message, "from").unwrap_or(1).max(1),
-            number(message, "to")
-                .unwrap_or(u64::MAX)
-                .min(session.last()),
-        );
-        let (mut entries, mut bytes) = (Vec::new(), 0);
+        let from = number(message, "from").unwrap_or(1).max(1);
+        let to = number(message, "to")
+            .unwrap_or(u64::MAX)
+            .min(session.last());
+        let mut entries = Vec::new();
+        let mut bytes = 0;
         for seq in from..=to {
             let line = usize::try_from(seq - 1)
                 .ok()
@@ -188,7 +187,8 @@ impl Journal {
                         break;
                     }
                     if std::mem::take(&mut listener.waited) && listener.skips {
-                        let (from, to) = (listener.next, session.last());
+                        let from = listener.next;
+                        let to = session.last();
                         let lag = json!({"type":"lag","session_id":id,"from":from,"to":to});
                         if !broken(LagUntold) {
                             out.push(line_of(members(lag)));

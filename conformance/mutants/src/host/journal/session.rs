@@ -227,11 +227,10 @@ impl Session {
 
     /// Applies an entry.
     fn learn(&mut self, entry: &Message) {
-        let (kind, turn) = (text(entry, "type"), text(entry, "turn_id").to_owned());
-        let (request, message) = (
-            text(entry, "request_id").to_owned(),
-            text(entry, "message_id").to_owned(),
-        );
+        let kind = text(entry, "type");
+        let turn = text(entry, "turn_id").to_owned();
+        let request = text(entry, "request_id").to_owned();
+        let message = text(entry, "message_id").to_owned();
         let seq = self.last() + 1;
         self.epochs.push(number(entry, "epoch").unwrap_or_default());
         if !NOT_OF_AGENT.contains(&kind)
@@ -384,10 +383,12 @@ fn now() -> String {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    let days = since.as_secs() / 86_400;
+    let second = since.as_secs() % 86_400;
     // Years are counted from March, so that the leap day is the last of one.
     let day = days + 719_468;
-    let (era, day) = (day / 146_097, day % 146_097);
+    let era = day / 146_097;
+    let day = day % 146_097;
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;
@@ -398,7 +399,9 @@ fn now() -> String {
         (month - 9, 1)
     };
     let year = era * 400 + year + later;
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    let hour = second / 3_600;
+    let minute = second / 60 % 60;
+    let second = second % 60;
     format!(
         "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
         since.subsec_millis()

@@ -199,7 +199,8 @@ pub(super) fn apply_options(t: &mut Trial) -> Outcome {
     let first = t.agree_on(&["options"])?;
     t.quick_turn(&first)?;
     t.settle()?;
-    let (models, modes) = (choices(t, &first, "models"), choices(t, &first, "modes"));
+    let models = choices(t, &first, "models");
+    let modes = choices(t, &first, "modes");
     // Other values than those that are known to exist may be refused.
     let mut asked = json!({"allowed_tools":["Read"],"denied_tools":["Fetch"]});
     for (name, offered) in [("model", &models), ("mode", &modes)] {
@@ -462,7 +463,8 @@ fn entries(result: &Seen) -> Vec<Value> {
 }
 
 pub(super) fn list_resumable_sessions(t: &mut Trial) -> Outcome {
-    let (mut extensions, mut more) = (vec!["resume"], json!({}));
+    let mut extensions = vec!["resume"];
+    let mut more = json!({});
     if t.extensions().contains(&"options") {
         extensions.push("options");
         more["cwd"] = json!(t.folder());

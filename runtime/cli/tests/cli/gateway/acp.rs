@@ -308,10 +308,8 @@ fn a_client_elsewhere_sends_and_loads_pictures_and_sees_the_folders_of_sessions(
 fn a_client_elsewhere_has_its_own_sessions_and_what_its_token_allows() {
     let place = Place::new();
     let daemon = place.up(&[]);
-    let (own, observer) = (
-        daemon.token(&["control", "--approve"]),
-        daemon.token(&["observe", "--all-sessions"]),
-    );
+    let own = daemon.token(&["control", "--approve"]);
+    let observer = daemon.token(&["observe", "--all-sessions"]);
     let mut editor = Editor::of(&own);
     let session = editor.opens(&place.folder("in")).unwrap();
     let removed = editor.opens(&place.folder("in")).unwrap();

@@ -385,7 +385,8 @@ fn a_browser_has_at_most_the_rights_of_what_paired_it_and_an_administrators_for_
     assert!(Browser::try_pair(&daemon.stranger(), None).is_err_and(|answer| answer.status == 401));
 
     let browser = Browser::pair(&daemon, &open(&home, &daemon).1);
-    let (client, other) = (browser.client(), browser.client());
+    let client = browser.client();
+    let other = browser.client();
     let third = Browser::pair(&daemon, &open(&home, &daemon).1);
     let of_third = format!("/v1/browsers/{}", third.id);
     client.ask_with("DELETE", &of_third, &[], "").must_be(403);
@@ -423,7 +424,8 @@ fn a_browser_has_at_most_the_rights_of_what_paired_it_and_an_administrators_for_
             ..client.clone()
         }
     };
-    let (kept, ended) = (make(), make());
+    let kept = make();
+    let ended = make();
     let listed = client.get("/v1/browsers").must_be(200).json();
     let own = &listed["browsers"][0];
     assert_eq!(
@@ -473,7 +475,8 @@ fn challenges_of_a_stranger_are_cheap_and_leave_room_for_the_browser() {
     let home = Home::new();
     let daemon = Daemon::up(&home);
     let browser = Browser::pair(&daemon, &open(&home, &daemon).1);
-    let (origin, http) = (browser.origin(), &daemon.http);
+    let origin = browser.origin();
+    let http = &daemon.http;
     let path = format!("/v1/browsers/{}/challenge", browser.id);
     let request = format!(
         "POST {path} HTTP/1.1\r\nHost: {http}\r\nOrigin: {origin}\r\nContent-Length: 0\r\n\r\n"

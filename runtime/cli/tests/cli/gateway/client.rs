@@ -86,7 +86,8 @@ impl Survivor {
             assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
             assert_eq!(turns_of(&events), sent);
 
-            let (mut stored, mut from) = (Vec::new(), Some(1));
+            let mut stored = Vec::new();
+            let mut from = Some(1);
             while from.is_some() {
                 let page = in_time(session.history(from, None)).await.unwrap();
                 stored.extend(page.entries);
@@ -118,7 +119,8 @@ async fn in_time<T>(work: impl Future<Output = T>) -> T {
 
 /// The turn of each input. Each begins and ends once.
 fn turns_of(events: &[Event]) -> BTreeMap<MessageId, TurnId> {
-    let (mut begun, mut ended) = (BTreeMap::new(), Vec::new());
+    let mut begun = BTreeMap::new();
+    let mut ended = Vec::new();
     for event in events {
         let turn = || event.turn_id.clone().unwrap();
         match &event.body {

@@ -11,7 +11,8 @@ fn entries(page: &Value) -> Vec<String> {
 
 /// Returns all hits of a search, over all its pages.
 fn search(client: &Client, query: &str) -> Vec<Value> {
-    let (mut hits, mut after) = (Vec::new(), String::new());
+    let mut hits = Vec::new();
+    let mut after = String::new();
     loop {
         let page = client
             .get(&format!("/v1/search?q={query}{after}"))
@@ -159,13 +160,15 @@ fn a_session_is_read_from_its_end_and_exported() {
         let page = client.get(&format!("{path}/history?{query}"));
         page.must_be(200).json()
     };
-    let (mut forward, mut next) = (Vec::new(), json!(1));
+    let mut forward = Vec::new();
+    let mut next = json!(1);
     while !next.is_null() {
         let page = page(&format!("from={next}&limit=2"));
         forward.extend(entries(&page));
         next = page["next"].clone();
     }
-    let (mut backward, mut previous) = (Vec::new(), "end".to_owned());
+    let mut backward = Vec::new();
+    let mut previous = "end".to_owned();
     let last = loop {
         let page = page(&format!("before={previous}&limit=1"));
         backward.splice(0..0, entries(&page));

@@ -386,7 +386,8 @@ fn a_message_of_100_mb_is_refused_before_it_is_there() {
         stream
     };
     let before = resident(&daemon);
-    let (size, mask) = (100_000_000u64, [0; 4]);
+    let size = 100_000_000u64;
+    let mask = [0; 4];
     // In one frame, and in many continued ones.
     let mut one = upgraded();
     let mut frame = vec![0x81, 0xff];

@@ -132,7 +132,8 @@ fn installed_agents_are_for_this_user_and_the_page_and_for_a_token_that_names_th
         let cwd = folder.to_str().unwrap();
         json!({ "agent": agent, "options": { "cwd": cwd } })
     };
-    let (here, elsewhere) = (place.project.as_path(), place.home.path());
+    let here = place.project.as_path();
+    let elsewhere = place.home.path();
     for (client, agent) in [(&named, "codex"), (&page, "echo")] {
         client
             .post("/v1/sessions", &in_folder(agent, here))

@@ -95,7 +95,8 @@ fn each_path_has_one_status_for_each_state_of_a_session() {
     let delete = |id: &str, query: &str| {
         client.ask_with("DELETE", &format!("/v1/sessions/{id}{query}"), &[], "")
     };
-    let (closed, removed) = (client.open(), client.open());
+    let closed = client.open();
+    let removed = client.open();
     delete(&closed, "").must_be(204);
     delete(&removed, "?remove=true").must_be(204);
     for request in SessionRequest::all() {
@@ -190,7 +191,8 @@ fn a_token_learns_nothing_of_the_sessions_of_another_one() {
     let daemon = Daemon::up(&home);
     let owner = daemon.token(&["control", "--approve"]);
     let outsider = daemon.token(&["control", "--approve"]);
-    let (open, removed) = (owner.open(), owner.open());
+    let open = owner.open();
+    let removed = owner.open();
     owner.turn(&open, "hello");
     let remove = format!("/v1/sessions/{removed}?remove=true");
     owner.ask_with("DELETE", &remove, &[], "").must_be(204);

@@ -89,7 +89,8 @@ fn turns_may_end_before_the_daemon_does_and_streams_hold_nothing_up() {
     let home = Home::new();
     let daemon = Daemon::up(&home);
     let client = daemon.token(&["control"]);
-    let (short, long) = (client.open(), client.open());
+    let short = client.open();
+    let long = client.open();
     client.input(&long, "/sleep 600").must_be(202);
     let mut events = client.events(&long, 0);
     events.until("turn.begin");

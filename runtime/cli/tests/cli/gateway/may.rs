@@ -373,12 +373,11 @@ fn only_this_daemons_name_and_its_own_pages_may_ask() {
 fn a_token_that_is_revoked_ends_its_streams_and_no_others() {
     let home = Home::new();
     let daemon = Daemon::up(&home);
-    let (owner, watcher) = (
-        daemon.token(&["control"]),
-        daemon.token(&["observe", "--all-sessions"]),
-    );
+    let owner = daemon.token(&["control"]);
+    let watcher = daemon.token(&["observe", "--all-sessions"]);
     let id = owner.open();
-    let (mut own, mut watched) = (owner.events(&id, 0), watcher.events(&id, 0));
+    let mut own = owner.events(&id, 0);
+    let mut watched = watcher.events(&id, 0);
     assert!(own.next().is_some() && watched.next().is_some());
     daemon.revoke(&watcher);
     assert!(

@@ -140,7 +140,8 @@ fn each_agent_leaves_to_a_network_what_its_configuration_lists() {
             std::iter::from_fn(|| hub.hear()).take_while(|message| message["type"] != "pong");
         heard.filter(|message| message["type"] == "error").last()
     };
-    let (usual, strict) = (open("usual"), open("strict"));
+    let usual = open("usual");
+    let strict = open("strict");
     let settings = |id: &str| format!("/v1/sessions/{id}/settings");
     let model = json!({ "options": { "model": "n" } });
     client.post(&settings(&usual), &model).must_be(202);

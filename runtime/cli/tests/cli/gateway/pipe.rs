@@ -74,10 +74,8 @@ pub(super) fn attach(id: &str) -> String {
 fn a_hub_speaks_the_protocol_over_a_websocket_and_no_more_than_its_token_may() {
     let home = Home::new();
     let daemon = Daemon::up(&home);
-    let (client, observer) = (
-        daemon.token(&["control"]),
-        daemon.token(&["observe", "--all-sessions"]),
-    );
+    let client = daemon.token(&["control"]);
+    let observer = daemon.token(&["observe", "--all-sessions"]);
     let mut hub = Hub::of(&client);
     // Several lines in one message, and one without its end.
     hub.say(format!(

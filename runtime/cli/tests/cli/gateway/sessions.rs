@@ -125,10 +125,8 @@ fn a_session_is_opened_spoken_in_streamed_and_removed() {
 fn a_permission_is_answered_once_a_turn_is_stopped_and_files_go_by_handle() {
     let home = Home::new();
     let daemon = Daemon::up(&home);
-    let (client, other) = (
-        daemon.token(&["control", "--approve"]),
-        daemon.token(&["control", "--approve", "--all-sessions"]),
-    );
+    let client = daemon.token(&["control", "--approve"]);
+    let other = daemon.token(&["control", "--approve", "--all-sessions"]);
     let id = client.open();
     client.input(&id, "/tool ls").must_be(202);
     let mut events = client.events(&id, 0);
@@ -285,7 +283,8 @@ fn the_removal_of_a_session_leaves_nothing_of_its_uploads() {
     let home = Home::new();
     let daemon = Daemon::up(&home);
     let client = daemon.token(&["control"]);
-    let (removed, other) = (client.open(), client.open());
+    let removed = client.open();
+    let other = client.open();
     let put = |id: &str, content: &str| {
         let path = format!("/v1/sessions/{id}/files?name={content}.txt");
         let put = client.ask_with("PUT", &path, &[], content);
@@ -419,7 +418,8 @@ fn the_daemon_removes_sessions_for_the_command_line_unless_a_turn_runs_in_one() 
     let home = Home::new();
     let daemon = Daemon::up(&home);
     let client = daemon.token(&["control"]);
-    let (quiet, busy) = (client.open(), client.open());
+    let quiet = client.open();
+    let busy = client.open();
     client.turn(&quiet, "hello");
     client.input(&busy, "/sleep 600").must_be(202);
     client.events(&busy, 0).until("turn.begin");
@@ -452,7 +452,8 @@ fn the_daemon_removes_sessions_for_the_command_line_unless_a_turn_runs_in_one() 
 #[test]
 fn a_conversation_that_the_agent_keeps_is_listed_and_continued_where_the_configuration_allows() {
     let home = Home::new();
-    let (starts, work) = (home.path().join("starts"), home.path().join("work"));
+    let starts = home.path().join("starts");
+    let work = home.path().join("work");
     std::fs::create_dir(&work).unwrap();
     let claude = claude_with_conversation(&home, &work, &starts);
     let outside = "11a1fbd6-2be9-7b82-96db-8adea1e2bc7b";

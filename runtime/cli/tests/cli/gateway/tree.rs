@@ -115,7 +115,8 @@ impl Agent {
 
 /// A script that asks a daemon by curl, and prints the answer with its status.
 fn curl(client: &Client, path: &str, more: &str) -> String {
-    let (address, token) = (&client.http, client.token.as_ref().unwrap());
+    let address = &client.http;
+    let token = client.token.as_ref().unwrap();
     format!(
         "curl -s --max-time 20 -w '\\n%{{http_code}}' {more} -H 'Authorization: Bearer {token}' http://{address}{path}"
     )

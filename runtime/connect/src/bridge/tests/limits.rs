@@ -227,7 +227,8 @@ async fn a_session_that_the_agent_never_had_lacks_nothing() {
         let wire = ends.lines().remove(0)["session_id"].clone();
         ends.host(full(&wire)).await;
         let text = "system: no more sessions on this host".to_owned();
-        let (started, completed) = (format!("started {id}"), format!("completed {id} 1"));
+        let started = format!("started {id}");
+        let completed = format!("completed {id} 1");
         assert_eq!(ends.words(), [started, text, completed]);
     }
 }

@@ -24,10 +24,8 @@ async fn asked(ends: &mut Ends, wire: &str, id: &str) -> String {
 async fn a_request_is_decided_by_a_person_and_by_nothing_else() {
     let mut ends = Ends::new().await;
     let wire = ends.open().await;
-    let (first, second) = (
-        asked(&mut ends, &wire, "q-1").await,
-        asked(&mut ends, &wire, "q-2").await,
-    );
+    let first = asked(&mut ends, &wire, "q-1").await;
+    let second = asked(&mut ends, &wire, "q-2").await;
     assert_ne!(first, second, "an id of the agent's is no id of the hub's");
     for (kind, payload) in [
         (

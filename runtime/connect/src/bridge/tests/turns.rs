@@ -63,10 +63,8 @@ async fn deltas_of_a_turn_are_joined_and_its_end_comes_last() {
 async fn messages_that_wait_begin_for_the_hub_when_they_do() {
     let mut ends = Ends::new().await;
     let wire = ends.open().await;
-    let (first, second) = (
-        ends.message("m-1", "one").await.unwrap(),
-        ends.message("m-2", "two").await.unwrap(),
-    );
+    let first = ends.message("m-1", "one").await.unwrap();
+    let second = ends.message("m-2", "two").await.unwrap();
     assert_ne!(first, second);
     assert_eq!(ends.words(), ["started m-1"]);
     ends.end(&wire, &first).await;

@@ -43,7 +43,8 @@ fn update(bench: &mut Bench, key: Key) {
 fn a_stop_during_the_start_ends_the_first_input_and_leaves_those_behind_it() {
     let mut bench = Bench::new(rules(Extensions::empty()));
     let key = bench.open("s");
-    let (first, second) = (bench.send(key, "1"), bench.send(key, "2"));
+    let first = bench.send(key, "1");
+    let second = bench.send(key, "2");
     bench.take();
     bench.stop(key, None);
     assert_eq!(bench.take(), [Did::Ended(first, Cause::StoppedUnsent)]);

@@ -111,7 +111,9 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
     let mut bench = Bench::new(with);
     let mut model = Model::default();
     let mut keys: Vec<Key> = Vec::new();
-    let (mut turns, mut names, mut requests) = (0, 0, 0);
+    let mut turns = 0;
+    let mut names = 0;
+    let mut requests = 0;
     for _ in 0..STEPS_A_WALK {
         let now = bench.now;
         let key = chance.pick(&keys);

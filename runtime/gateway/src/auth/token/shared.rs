@@ -299,10 +299,12 @@ mod tests {
 
     #[test]
     fn what_is_made_and_revoked_at_one_daemon_is_so_at_each() {
-        let (a, b) = (Daemon::new(), Daemon::new());
+        let a = Daemon::new();
+        let b = Daemon::new();
         let mut shared = None;
         // Both have tokens before the first synchronization.
-        let (one, two) = (a.make(None), b.make(None));
+        let one = a.make(None);
+        let two = b.make(None);
         assert!(a.sync(&mut shared) && b.sync(&mut shared) && !a.sync(&mut shared));
         assert_eq!(
             (a.ids(), b.ids()),
@@ -381,9 +383,11 @@ mod tests {
     #[test]
     fn what_was_revoked_is_not_good_again_when_the_store_is_lost_or_restored() {
         for is_lost in [true, false] {
-            let (a, b) = (Daemon::new(), Daemon::new());
+            let a = Daemon::new();
+            let b = Daemon::new();
             let mut shared = None;
-            let (one, two) = (a.make(None), b.make(None));
+            let one = a.make(None);
+            let two = b.make(None);
             a.sync(&mut shared);
             b.sync(&mut shared);
             a.sync(&mut shared);
@@ -417,7 +421,8 @@ mod tests {
 
     #[test]
     fn what_has_expired_is_not_revoked_and_more_than_may_be_are_not_shared() {
-        let (a, b) = (Daemon::new(), Daemon::new());
+        let a = Daemon::new();
+        let b = Daemon::new();
         let mut shared = None;
         a.make(Some(Duration::ZERO));
         let one = a.make(None);

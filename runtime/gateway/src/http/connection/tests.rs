@@ -20,10 +20,8 @@ fn connected() -> (DuplexStream, watch::Sender<bool>) {
 #[tokio::test(start_paused = true)]
 async fn a_head_that_comes_a_byte_a_second_ends_its_connection() {
     let (mut client, _stop) = connected();
-    let (begun, head) = (
-        Instant::now(),
-        b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: yes, very much so\r\n\r\n",
-    );
+    let begun = Instant::now();
+    let head = b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: yes, very much so\r\n\r\n";
     let mut taken = 0;
     for byte in head {
         if client.write_all(&[*byte]).await.is_err() {

@@ -81,7 +81,8 @@ pub(super) async fn take(
     if size.is_some_and(|size| size > MAX_UPLOAD) {
         return Err(too_large(MAX_UPLOAD));
     }
-    let (uploads, session) = (shared.uploads.clone(), id.clone());
+    let uploads = shared.uploads.clone();
+    let session = id.clone();
     let token = principal.token_id().map(str::to_owned);
     let upload = blocking(move || uploads.begin(&session, token.as_deref(), size)).await?;
     // The room is reserved first: a removal of the session from now on cancels the upload.

@@ -315,7 +315,9 @@ pub(super) async fn move_to_journal(
     sha256: &str,
 ) -> Answer<(PathBuf, Option<String>)> {
     let find = {
-        let (uploads, id, sha256) = (shared.uploads.clone(), id.clone(), sha256.to_owned());
+        let uploads = shared.uploads.clone();
+        let id = id.clone();
+        let sha256 = sha256.to_owned();
         move || Ok::<_, UploadError>(uploads.find(&id, &sha256))
     };
     let (uploaded, label) = match blocking(find).await? {
@@ -335,7 +337,9 @@ pub(super) async fn move_to_journal(
         )));
     };
     if is_uploaded {
-        let (uploads, id, sha256) = (shared.uploads.clone(), id.clone(), sha256.to_owned());
+        let uploads = shared.uploads.clone();
+        let id = id.clone();
+        let sha256 = sha256.to_owned();
         blocking(move || uploads.release_bytes(&id, &sha256)).await?;
     }
     Ok((path, label))

@@ -497,6 +497,7 @@ pub(super) async fn end(
             Err(error) => return Err(error.into()),
         }
     }
-    let (uploads, id) = (shared.uploads.clone(), id.clone());
+    let uploads = shared.uploads.clone();
+    let id = id.clone();
     blocking(move || uploads.remove_session(&id)).await
 }

@@ -66,7 +66,8 @@ fn set_age(path: &Path, age: Duration) {
 #[test]
 fn an_upload_is_found_by_its_digest_in_its_session_only() {
     let place = SessionLocation::new();
-    let (a, b) = (id("../a"), id("b"));
+    let a = id("../a");
+    let b = id("b");
     let sha256 = digest('0');
     place.keep(&a, &sha256, "x", Some("y"));
     let found = place.uploads.find(&a, &sha256).unwrap();
@@ -108,7 +109,8 @@ fn every_file_is_for_this_user_only() {
 fn room_is_reserved_before_anything_is_written() {
     let place = SessionLocation::new();
     let begin = |token: usize, size| {
-        let (session, token) = (id(&format!("s-{token}")), format!("t-{token}"));
+        let session = id(&format!("s-{token}"));
+        let token = format!("t-{token}");
         place.uploads.begin(&session, Some(&token), size)
     };
     let each = (MAX_OF_TOKEN / MAX_UPLOAD) as usize;
@@ -168,7 +170,8 @@ fn the_number_of_small_uploads_is_bounded() {
 #[test]
 fn the_removal_of_a_session_removes_its_uploads_and_cancels_those_on_their_way() {
     let place = SessionLocation::new();
-    let (removed, other) = (id("removed"), id("other"));
+    let removed = id("removed");
+    let other = id("other");
     place.keep(&removed, &digest('0'), "x", Some("named by no input"));
     place.keep(&other, &digest('0'), "x", None);
     let incoming = place.uploads.begin(&removed, None, None).unwrap();

@@ -57,7 +57,9 @@ fn read(
     is_rare: bool,
     late: Option<&str>,
 ) -> Vec<String> {
-    let (mut ids, mut from, mut is_late) = (Vec::new(), MergedCursor::default(), late.is_some());
+    let mut ids = Vec::new();
+    let mut from = MergedCursor::default();
+    let mut is_late = late.is_some();
     for _ in 0..10_000 {
         let page = |(host, has): (&String, &HostActivity)| {
             let answers = !(is_late && late == Some(host));

@@ -102,7 +102,8 @@ impl Driver {
     }
 
     pub(super) fn start(&mut self) {
-        let (agent, limits) = (self.agent.id.clone(), self.agent.limits.clone());
+        let agent = self.agent.id.clone();
+        let limits = self.agent.limits.clone();
         let tap = self.agent.taps.as_ref().map(|taps| taps.tap(agent.clone()));
         self.tap.clone_from(&tap);
         match &mut self.connect {

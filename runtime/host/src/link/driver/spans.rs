@@ -65,7 +65,8 @@ impl Spans {
         let at = self.turns.iter().position(|(turn, _)| *turn == end.turn);
         let span = at.and_then(|at| self.turns.remove(at));
         let span = span.as_ref().map_or(&self.session, |(_, span)| span);
-        let (turn, took) = (end.turn.get(), end.took);
+        let turn = end.turn.get();
+        let took = end.took;
         tracing::debug!(parent: span, turn, cause = %end.cause, status = %end.status, ?took, "the turn has ended");
     }
 

@@ -18,7 +18,8 @@ fn names(dir: &Path, path: &str) -> PathNames {
 fn a_path_has_the_names_that_its_links_give_it() {
     let temp = tempfile::tempdir().unwrap();
     let root = temp.path().canonicalize().unwrap();
-    let (real, dir) = (root.join("real"), root.join("dir"));
+    let real = root.join("real");
+    let dir = root.join("dir");
     symlink(&real, &dir).unwrap();
     for folder in ["specs", "secret/deep"] {
         fs::create_dir_all(real.join(folder)).unwrap();
@@ -163,7 +164,8 @@ fn found() -> FoundNames {
 #[tokio::test(start_paused = true)]
 async fn a_file_system_that_hangs_holds_one_thread_of_its_session_and_not_the_others() {
     let lookups = NameLookups::default();
-    let (one, other) = (NameLookups::session_bound(), NameLookups::session_bound());
+    let one = NameLookups::session_bound();
+    let other = NameLookups::session_bound();
     let (find, has_begun, end) = hanging();
     let hung = tokio::spawn(lookups.run(one.clone(), find));
     has_begun.await.unwrap();

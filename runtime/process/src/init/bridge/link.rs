@@ -62,7 +62,8 @@ impl Link {
     /// input of the program is discarded then. A program that has ended needs no answer.
     pub(super) fn copy(&mut self) -> Result<(), Over> {
         for _ in 0..ROUNDS {
-            let (program, proxy) = (&self.program, &self.proxy);
+            let program = &self.program;
+            let proxy = &self.proxy;
             let sent = match self.up.step(&mut &*program, &mut &*proxy, || {
                 proxy.shutdown(Shutdown::Write)
             }) {

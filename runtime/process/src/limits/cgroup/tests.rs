@@ -43,7 +43,8 @@ fn cgroups_of_a_killed_host_are_removed_with_the_one_that_it_ran_in() {
 fn cgroups_of_a_live_host_stay_and_its_processes_count() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trunkline-1-1");
-    let (used, about_to_be) = (path.join("trunkline-2-1"), path.join("trunkline-2-2"));
+    let used = path.join("trunkline-2-1");
+    let about_to_be = path.join("trunkline-2-2");
     fs::create_dir_all(&used).unwrap();
     fs::create_dir_all(&about_to_be).unwrap();
     fs::write(used.join("cgroup.procs"), "0\n4000000\n").unwrap();

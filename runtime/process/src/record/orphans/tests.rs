@@ -82,7 +82,8 @@ fn a_record_of_a_live_host_is_left_alone_even_where_locks_do_nothing() {
 
 #[test]
 fn a_folder_of_the_host_itself_is_no_tree_and_goes_after_it() {
-    let (root, records) = (folder(), folder());
+    let root = folder();
+    let records = folder();
     let (_, path) = private(root.path());
     let record = FolderRecord::create(records.path(), &path).unwrap();
     assert_eq!(sweep(records.path()).unwrap(), Swept::default());
@@ -97,7 +98,8 @@ fn a_folder_of_the_host_itself_is_no_tree_and_goes_after_it() {
     drop(record);
     assert_eq!(fs::read_dir(records.path()).unwrap().count(), 0);
 
-    let (from, to) = (format!(" {started}\n"), format!(" {}\n", started - 1));
+    let from = format!(" {started}\n");
+    let to = format!(" {}\n", started - 1);
     write(
         records.path(),
         "tree-1-1",
@@ -162,7 +164,8 @@ fn a_folder_of_any_depth_is_no_trap_for_the_next_host() {
 
 #[test]
 fn what_is_no_record_is_refused_and_stays() {
-    let (dir, records) = (folder(), folder());
+    let dir = folder();
+    let records = folder();
     let aside = write(dir.path(), "aside", of_a_dead_host().to_text().as_bytes());
     let at = |name: &str| records.path().join(name);
     write(records.path(), "garbage", b"");
@@ -300,7 +303,8 @@ fn a_folder_that_others_may_write_to_is_no_place_for_records() {
 
 #[test]
 fn two_sweeps_at_once_end_each_tree_once() {
-    let (root, records) = (folder(), folder());
+    let root = folder();
+    let records = folder();
     for number in 0..50 {
         let entry = Entry {
             folder: Some(private(root.path())),

@@ -87,7 +87,8 @@ pub(crate) fn descendants(ancestor: Pid) -> Vec<Stat> {
             children.entry(parent).or_default().push(stat);
         }
     }
-    let (mut found, mut seen) = (Vec::new(), HashSet::from([ancestor]));
+    let mut found = Vec::new();
+    let mut seen = HashSet::from([ancestor]);
     let mut next = vec![ancestor];
     while let Some(parent) = next.pop() {
         for child in children.remove(&parent).unwrap_or_default() {

@@ -91,7 +91,8 @@ fn the_command_line_is_that_of_the_version() {
 
 #[test]
 fn servers_go_by_one_file_for_all_sessions_that_give_the_same() {
-    let (copilot, shared) = (CopilotRuns::from(Copilot::default()), Shared::default());
+    let copilot = CopilotRuns::from(Copilot::default());
+    let shared = Shared::default();
     let mut options = Options::configured(copilot.agent().common());
     let none = prepare(copilot.agent(), &options, &shared);
     assert!(none.has_servers && !args(&none).contains("mcp"));

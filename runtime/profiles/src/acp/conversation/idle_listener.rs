@@ -65,7 +65,8 @@ impl Dialect for Idle<'_> {
     type Command = Command;
 
     fn message(&mut self, message: Message, _: Instant, out: &mut Out<Command>) {
-        let (mut told, mut asked) = (Vec::new(), Out::default());
+        let mut told = Vec::new();
+        let mut asked = Out::default();
         match message {
             Message::Update(params) => {
                 let update = &params["update"];

@@ -195,7 +195,9 @@ impl Dialect for Running<'_> {
 
     fn message(&mut self, message: Message, _: Instant, out: &mut Out<Command>) {
         // The host gets a tool call before the question about it.
-        let (mut told, mut asked, mut settled) = (Vec::new(), Out::default(), None);
+        let mut told = Vec::new();
+        let mut asked = Out::default();
+        let mut settled = None;
         match message {
             Message::Update(params) => {
                 let update = &params["update"];

@@ -106,10 +106,8 @@ fn values_of_a_session_are_in_no_line_of_its_log() {
 #[test]
 fn a_line_of_a_shared_process_is_of_the_only_session_that_runs_a_turn() {
     let process = ProcessLog::new(&Launch::new("agent"));
-    let (one, other) = (
-        SessionLog::new(&options(&[]), false),
-        SessionLog::new(&options(&[]), false),
-    );
+    let one = SessionLog::new(&options(&[]), false);
+    let other = SessionLog::new(&options(&[]), false);
     process.attach(&one);
     process.raw(b"first");
     process.attach(&other);
@@ -118,7 +116,8 @@ fn a_line_of_a_shared_process_is_of_the_only_session_that_runs_a_turn() {
     process.raw(b"second");
     other.begin_turn();
     process.raw(b"third");
-    let (lines, others) = (ended(&one), ended(&other));
+    let lines = ended(&one);
+    let others = ended(&other);
     assert_eq!(lines[1..3], ["first", "second"]);
     let count = "1 line left out of an agent that served several sessions";
     assert!(lines[3].contains(count), "{lines:?}");

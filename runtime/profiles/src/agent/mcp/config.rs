@@ -44,7 +44,8 @@ pub(crate) fn acp_servers(
     servers: &[McpServer],
     reached: AcpTransports,
 ) -> (Vec<Value>, Vec<String>) {
-    let (mut written, mut warnings) = (Vec::new(), Vec::new());
+    let mut written = Vec::new();
+    let mut warnings = Vec::new();
     for McpServer { name, transport } in servers {
         match transport {
             Transport::Stdio { command, args, env } => {

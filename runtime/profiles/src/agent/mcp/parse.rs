@@ -36,7 +36,8 @@ pub(crate) fn parse_values(
     env: &BTreeMap<String, String>,
     variables: McpVariables,
 ) -> (Vec<McpServer>, Vec<String>) {
-    let (mut parsed, mut warnings) = (Vec::new(), Vec::new());
+    let mut parsed = Vec::new();
+    let mut warnings = Vec::new();
     for servers in servers {
         // The agent's messages about its servers are shown, too. A session's secrets are held by
         // its options.

@@ -26,7 +26,8 @@ fn skills(of: &[(&str, &str)]) -> (tempfile::TempDir, Vec<Skill>) {
 #[test]
 fn every_published_form_is_read_and_the_rest_is_told() {
     let (folder, _) = skills(&[("a", ""), ("b", "")]);
-    let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+    let a = folder.path().join("a");
+    let b = folder.path().join("b");
     for (value, names, warnings) in [
         (json!(null), &[][..], 0),
         (json!([a, b]), &["a", "b"], 0),
@@ -66,7 +67,8 @@ fn every_published_form_is_read_and_the_rest_is_told() {
 #[test]
 fn a_session_s_skills_come_after_the_configuration_s() {
     let (folder, _) = skills(&[("a", ""), ("b", "")]);
-    let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+    let a = folder.path().join("a");
+    let b = folder.path().join("b");
     let (parsed, told) = parse(&[json!(a), json!([b, {"name": "a", "path": b}])]);
     let parsed: Vec<_> = parsed
         .iter()

@@ -164,7 +164,8 @@ async fn requests_are_answered_in_any_order_while_others_are_open() {
     let place = Place::new(&json!({}));
     let session = place.host.open();
     session.begin("do: ask");
-    let (first, second) = (session.asked().await, session.asked().await);
+    let first = session.asked().await;
+    let second = session.asked().await;
     session.answer(&second, true);
     let said = session.wait_for(|body| match body {
         AdapterBody::Output(output) => Some(output.content.clone()),

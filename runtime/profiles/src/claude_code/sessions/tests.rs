@@ -86,8 +86,10 @@ fn a_directory_is_found_by_a_link_to_it() {
 
 #[test]
 fn no_link_is_followed_and_what_is_no_transcript_is_left_out() {
-    let (home, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (home, outside) = (home.path(), outside.path());
+    let home = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let outside = outside.path();
     let secret = transcript(outside, "/w", NAMES[0], "secret", 1000);
     let folder = home.join("projects/-w");
     fs::create_dir_all(folder.join(format!("{}.jsonl", NAMES[1]))).unwrap();

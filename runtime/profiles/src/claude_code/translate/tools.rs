@@ -201,7 +201,8 @@ fn printed(beside: &Value) -> Option<Json> {
             .as_str()
             .filter(|text| text.len() <= LONGEST_RESULT)
     };
-    let (stdout, stderr) = (short("stdout")?, short("stderr")?);
+    let stdout = short("stdout")?;
+    let stderr = short("stderr")?;
     if stderr.is_empty() {
         return None;
     }

@@ -32,7 +32,8 @@ fn turn(
 ) -> (Vec<String>, Option<TurnComplete>) {
     let (mut talk, _) = Talk::begin(None);
     talk.has_spoken = has_spoken;
-    let (native, cost) = ("n".to_owned(), Total::NEW);
+    let native = "n".to_owned();
+    let cost = Total::NEW;
     let mut memory = Memory {
         resumes: true,
         cost,

@@ -43,10 +43,8 @@ fn told(events: &[Event]) -> Vec<String> {
             format!("update {}", update.content.as_deref().unwrap_or_default())
         }
         Event::Tell(AdapterBody::ToolEnd(end)) => {
-            let (content, error) = (
-                end.content.as_deref().unwrap_or_default(),
-                end.is_error == Some(true),
-            );
+            let content = end.content.as_deref().unwrap_or_default();
+            let error = end.is_error == Some(true);
             format!("end {}{content}", if error { "failed " } else { "" })
         }
         Event::Tell(AdapterBody::Plan(plan)) => format!("plan {}", plan.entries.len()),

@@ -127,7 +127,8 @@ impl Library {
             taken.push(step.clone());
             let Step::Out(line) = step else { continue };
             if dialect::ends_turn(mode, &line.json, dialect::asks(mode, prompt)) {
-                let (prompt, steps) = (prompt.clone(), std::mem::take(taken));
+                let prompt = prompt.clone();
+                let steps = std::mem::take(taken);
                 self.turns.extend(Turn::of(mode, prompt, steps));
                 open = None;
             }

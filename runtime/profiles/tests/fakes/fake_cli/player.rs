@@ -361,7 +361,9 @@ fn own_id(recording: &Recording) -> Option<String> {
 
 /// Prompts that were sent during a turn are put after it: a peer may send one at a time.
 fn in_turn(steps: Vec<Step>) -> Vec<Step> {
-    let (mut ordered, mut held, mut open) = (Vec::new(), std::collections::VecDeque::new(), false);
+    let mut ordered = Vec::new();
+    let mut held = std::collections::VecDeque::new();
+    let mut open = false;
     for step in steps {
         match &step {
             Step::In(line) if dialect::prompts(Mode::StreamJson, line) => {

@@ -64,7 +64,8 @@ pub(super) fn two_tools(place: &Place) -> Step {
             format_args!("{requests:?}"),
         )?;
     }
-    let (starts, ends) = (turn.of("tool.start").count(), turn.of("tool.end").count());
+    let starts = turn.of("tool.start").count();
+    let ends = turn.of("tool.end").count();
     expect(
         (starts, ends) == (2, 2),
         "two tools",

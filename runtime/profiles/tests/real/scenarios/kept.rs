@@ -133,7 +133,8 @@ fn holds(folder: &Path, text: &str, deepest: usize) -> bool {
         return false;
     };
     entries.flatten().any(|entry| {
-        let (path, name) = (entry.path(), entry.file_name());
+        let path = entry.path();
+        let name = entry.file_name();
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => {
                 name != "state" && deepest > 0 && holds(&path, text, deepest - 1)

@@ -299,7 +299,8 @@ pub(super) fn elsewhere(place: &Place) -> Step {
 
 /// Two turns, and what resumes their conversation.
 fn two_turns(hub: &mut Hub) -> Step<(Value, Value)> {
-    let (mut native, mut params) = (Value::Null, Value::Null);
+    let mut native = Value::Null;
+    let mut params = Value::Null;
     for word in ["one", "two"] {
         let turn = hub.turn("s", &format!("FAKE:text dunlin-{word}"))?;
         turn.says(HELLO)?;

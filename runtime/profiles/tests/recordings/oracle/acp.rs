@@ -250,7 +250,8 @@ impl Reading {
             total.tokens = now;
             let [input, output, cached, thought] =
                 std::array::from_fn(|at| now[at].saturating_sub(before[at]));
-            let (input, output) = (vec![input, input + cached], vec![output, output + thought]);
+            let input = vec![input, input + cached];
+            let output = vec![output, output + thought];
             open.turn.usage = Some(Usage {
                 input,
                 output,

@@ -190,10 +190,8 @@ impl Reading {
         let after = self.totals.get(&thread).copied().unwrap_or_default();
         if counted {
             let optional = turn.status != ["completed"];
-            let (input, output) = (
-                vec![after.0 - before.0.min(after.0)],
-                vec![after.1 - before.1.min(after.1)],
-            );
+            let input = vec![after.0 - before.0.min(after.0)];
+            let output = vec![after.1 - before.1.min(after.1)];
             turn.usage = Some(Usage {
                 input,
                 output,

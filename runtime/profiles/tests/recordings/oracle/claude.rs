@@ -68,7 +68,8 @@ pub(super) fn expect(recording: &Recording) -> Expected {
 fn turns(recording: &Recording, totals: &mut Totals) -> Vec<Turn> {
     let mut waiting = std::collections::VecDeque::new();
     let mut open: Option<Open> = None;
-    let (mut done, mut stopped) = (Vec::new(), false);
+    let mut done = Vec::new();
+    let mut stopped = false;
     for step in &recording.steps {
         match step {
             Step::In(line) if text(line, "/type") == Some("user") => {
@@ -325,12 +326,11 @@ impl Open {
             "/cacheReadInputTokens",
             "/cacheCreationInputTokens",
         ];
-        let (model_input, model_output) = (
-            by_model("input", &inputs),
-            by_model("output", &["/outputTokens"]),
-        );
+        let model_input = by_model("input", &inputs);
+        let model_output = by_model("output", &["/outputTokens"]);
         let certain = self.turn.status == ["completed"];
-        let (mut inputs, mut outputs) = (vec![input], vec![output]);
+        let mut inputs = vec![input];
+        let mut outputs = vec![output];
         if !certain {
             inputs.push(model_input);
             outputs.push(model_output);

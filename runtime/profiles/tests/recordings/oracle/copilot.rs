@@ -9,7 +9,9 @@ use super::{
 };
 
 pub(super) fn expect(recording: &Recording) -> Expected {
-    let (mut session, mut turn, mut texts) = (Session::default(), Turn::default(), Text::default());
+    let mut session = Session::default();
+    let mut turn = Turn::default();
+    let mut texts = Text::default();
     for step in &recording.steps {
         let line = match step {
             Step::Out(line) => line,

@@ -11,7 +11,9 @@ use super::{
 };
 
 pub(super) fn expect(recording: &Recording) -> Expected {
-    let (mut session, mut turn, mut texts) = (Session::default(), Turn::default(), Text::default());
+    let mut session = Session::default();
+    let mut turn = Turn::default();
+    let mut texts = Text::default();
     for line in recording.outputs() {
         let item = &line.json["item"];
         match line.str("/type").unwrap_or_default() {

@@ -13,7 +13,8 @@ const NO_KEY: i32 = 41;
 const TURNS_USED_UP: i32 = 53;
 
 pub(super) fn expect(recording: &Recording) -> Expected {
-    let (mut session, mut turn) = (Session::default(), Turn::default());
+    let mut session = Session::default();
+    let mut turn = Turn::default();
     // Text before a tool call, and after.
     let mut pieces = vec![String::new()];
     let stop = recording

@@ -9,9 +9,16 @@ use super::{
 };
 
 pub(super) fn expect(recording: &Recording) -> Expected {
-    let (mut session, mut turn, mut texts) = (Session::default(), Turn::default(), Text::default());
-    let (mut input, mut cached, mut output, mut thought, mut cost) = (0, 0, 0, 0, 0.0);
-    let (mut finished, mut cut) = (false, false);
+    let mut session = Session::default();
+    let mut turn = Turn::default();
+    let mut texts = Text::default();
+    let mut input = 0;
+    let mut cached = 0;
+    let mut output = 0;
+    let mut thought = 0;
+    let mut cost = 0.0;
+    let mut finished = false;
+    let mut cut = false;
     for line in recording.outputs() {
         let part = &line.json["part"];
         session.native_id = line

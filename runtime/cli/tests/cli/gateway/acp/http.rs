@@ -150,10 +150,8 @@ fn opened<'a>(place: &Place, client: &'a Client) -> (Web<'a>, Stream, String, St
 fn requests_of_acp_that_are_wrong_have_their_own_answers() {
     let place = Place::new();
     let daemon = place.up(&["--allow-origin", "https://editor.example"]);
-    let (client, other) = (
-        daemon.token(&["control"]),
-        daemon.token(&["control", "--all-sessions"]),
-    );
+    let client = daemon.token(&["control"]);
+    let other = daemon.token(&["control", "--all-sessions"]);
     let web = Web::of(&client);
     let id = ("Acp-Connection-Id", &*web.id);
     let list =
@@ -165,7 +163,8 @@ fn requests_of_acp_that_are_wrong_have_their_own_answers() {
         json!({"jsonrpc": "2.0", "id": 9, "method": method, "params": {"sessionId": "s"}})
             .to_string()
     };
-    let (load, say) = (asks("session/load"), asks("session/prompt"));
+    let load = asks("session/load");
+    let say = asks("session/prompt");
     let unknown = ("Acp-Connection-Id", "unknown");
     let named = ("Acp-Session-Id", "t");
     for (method, headers, body, status) in [
@@ -319,7 +318,8 @@ fn a_session_speaks_by_its_stream_and_goes_on_when_its_connection_ends() {
     );
     drop(all);
     let mut next = Web::of(&client);
-    let (mut all, mut stream) = (next.listens(None), next.listens(Some(&session)));
+    let mut all = next.listens(None);
+    let mut stream = next.listens(Some(&session));
     let load = json!({"sessionId": session, "cwd": "/", "mcpServers": []});
     let id = next.begins(Some(&session), "session/load", &load);
     let mut heard = Vec::new();
@@ -384,7 +384,8 @@ fn what_was_taken_before_the_end_of_a_connection_is_said() {
 fn connections_of_a_token_are_bounded_and_end_with_it() {
     let place = Place::new();
     let daemon = place.up(&[]);
-    let (client, other) = (daemon.token(&["control"]), daemon.token(&["control"]));
+    let client = daemon.token(&["control"]);
+    let other = daemon.token(&["control"]);
     let mut all: Vec<_> = (0..64).map(|_| Web::of(&client)).collect();
     begin(&client).must_be(429);
     Web::of(&other);

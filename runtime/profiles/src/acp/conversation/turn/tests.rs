@@ -146,7 +146,8 @@ fn ask(inputs: impl IntoIterator<Item = Input<Message>>) -> Vec<String> {
 /// The end of a turn: its status, and its failure or the agent's reason.
 fn ended(inputs: impl IntoIterator<Item = Input<Message>>) -> (&'static str, String) {
     let initialized = InitializeResponse::of(&json!({"protocolVersion": 1})).unwrap();
-    let (mut reader, terminals) = (Reader::default(), Terminals::default());
+    let mut reader = Reader::default();
+    let terminals = Terminals::default();
     let allowed_commands = AllowedCommands::default();
     let running = running(
         &mut reader,

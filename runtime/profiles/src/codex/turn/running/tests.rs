@@ -65,7 +65,9 @@ fn turn(inputs: impl IntoIterator<Item = Input<Message>>) -> (Vec<String>, Optio
 fn judged_turn(
     inputs: impl IntoIterator<Item = Input<Message>>,
 ) -> (Vec<String>, Option<Over>, Option<TurnEnd>) {
-    let (mut translator, mut unfinished, mut spoken) = (Translator::fresh(), None, false);
+    let mut translator = Translator::fresh();
+    let mut unfinished = None;
+    let mut spoken = false;
     let mut last_turn = None;
     let settings = Settings::default();
     let running = Running {
