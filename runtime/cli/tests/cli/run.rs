@@ -48,7 +48,7 @@ fn an_answer_in_the_form_of_a_schema_is_the_result_on_stdout() {
     };
     let ran = run(&adapter, &["schema.json", "count"]);
     ran.must_end_with(0).must_say("I count.");
-    assert_eq!(ran.stdout, "{\"files\":2}\n");
+    assert_eq!(ran.stdout, "{\"files\": 2}\n");
     let ran = run(&adapter, &["schema.json", "--json", "count"]);
     let lines = ran.must_end_with(0).json_lines();
     assert_eq!(lines.last().unwrap()["result"]["files"], 2);
