@@ -66,14 +66,14 @@ pub(super) const CLIENT_HELLO: Target = Target {
 
 fn heads(input: &[u8]) {
     let (parts, whole) = portions(input);
-    let read = fuzz::whole_head(&[whole]);
+    let read = fuzz::read_head(&[whole]);
     assert_eq!(
-        fuzz::whole_head(&parts),
+        fuzz::read_head(&parts),
         read,
         "a head does not depend on reads"
     );
     let Ok(Some((whole, _))) = &read else { return };
-    if let Some(rewritten) = fuzz::request(whole) {
+    if let Some(rewritten) = fuzz::rewrite_request(whole) {
         one_reading(&rewritten, whole);
         assert!(
             rewritten
@@ -84,10 +84,10 @@ fn heads(input: &[u8]) {
         );
     }
     for to_head in [false, true] {
-        if let Some(rewritten) = fuzz::response(whole, to_head) {
+        if let Some(rewritten) = fuzz::rewrite_response(whole, to_head) {
             one_reading(&rewritten, whole);
             assert_eq!(
-                fuzz::response(&rewritten, to_head).as_ref(),
+                fuzz::rewrite_response(&rewritten, to_head).as_ref(),
                 Some(&rewritten),
                 "it is passed on as it is"
             );
@@ -136,8 +136,8 @@ fn one_reading(rewritten: &[u8], whole: &[u8]) {
 
 fn chunked(input: &[u8]) {
     let (parts, whole) = portions(input);
-    let split = fuzz::chunked(&parts);
-    let at_once = fuzz::chunked(&[whole]);
+    let split = fuzz::rewrite_chunked(&parts);
+    let at_once = fuzz::rewrite_chunked(&[whole]);
     let said =
         |read: &Option<(bool, Vec<u8>)>| read.as_ref().map(|(done, out)| (*done, data(out, *done)));
     assert_eq!(
@@ -174,8 +174,8 @@ fn data(mut written: &[u8], done: bool) -> Vec<u8> {
 
 fn client_hello(input: &[u8]) {
     let (parts, whole) = portions(input);
-    let split = fuzz::client_hello(&parts);
-    let at_once = fuzz::client_hello(&[whole]);
+    let split = fuzz::read_client_hello(&parts);
+    let at_once = fuzz::read_client_hello(&[whole]);
     assert_eq!(split, at_once, "a hello does not depend on reads");
     if let Some((Some(name), ..)) = at_once {
         assert!(

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::grant::Access;
+use crate::grant::PathAccess;
 use crate::network::proxy_variables;
-use crate::support::Bubblewrap;
-use crate::view::{EMPTY, PROXY_SOCKET, View, What};
+use crate::support::BubblewrapTool;
+use crate::view::{FileView, MountContent, NULL_DEVICE, PROXY_SOCKET};
 use crate::{CommandLine, Inside, Network};
 use trunkline_process::Descriptors;
 use trunkline_process::loads_natively;
@@ -18,30 +18,30 @@ const TMP_BYTES: &str = "1073741824";
 /// Returns the command line that runs the init program in bubblewrap. The init program runs the
 /// child.
 pub(crate) fn command_line(
-    tool: &Bubblewrap,
-    view: &View,
+    tool: &BubblewrapTool,
+    view: &FileView,
     network: &Network,
     user: (u32, u32),
     home: &OsStr,
     inside: &Inside<'_>,
 ) -> CommandLine {
-    let mut args = Arguments(isolation(tool.disable_userns, network));
+    let mut args = BwrapArguments(isolation_args(tool.disable_userns, network));
     args.push(["--uid", &user.0.to_string(), "--gid", &user.1.to_string()]);
     for mount in &view.mounts {
-        args.mount(&mount.at, &mount.what);
+        args.push_mount(&mount.at, &mount.content);
     }
     // Only now: the mounts inside these folders need writable mount points.
     for cover in view
         .mounts
         .iter()
-        .filter(|mount| mount.what == What::Host(Access::Covered))
+        .filter(|mount| mount.content == MountContent::Host(PathAccess::Covered))
     {
         args.push([OsStr::new("--remount-ro"), cover.at.as_os_str()]);
     }
     args.push(["--remount-ro", "/"]);
     args.push([OsStr::new("--chdir"), inside.work_dir.as_os_str()]);
 
-    let mut environment = environment(home, inside);
+    let mut environment = child_environment(home, inside);
     // If these variables were in the environment of bwrap, it would load their code outside.
     let loading: Vec<OsString> = environment
         .keys()
@@ -65,7 +65,7 @@ pub(crate) fn command_line(
 }
 
 /// Returns the flags that isolate a child, independent of its mounts.
-pub(crate) fn isolation(disable_userns: bool, network: &Network) -> Vec<OsString> {
+pub(crate) fn isolation_args(disable_userns: bool, network: &Network) -> Vec<OsString> {
     let mut args = vec!["--unshare-user", "--unshare-all"];
     if matches!(network, Network::All) {
         args.push("--share-net");
@@ -77,7 +77,7 @@ pub(crate) fn isolation(disable_userns: bool, network: &Network) -> Vec<OsString
     args.into_iter().map(Into::into).collect()
 }
 
-fn environment(home: &OsStr, inside: &Inside<'_>) -> BTreeMap<OsString, OsString> {
+fn child_environment(home: &OsStr, inside: &Inside<'_>) -> BTreeMap<OsString, OsString> {
     let mut environment = inside.environment.clone();
     environment.insert("HOME".into(), home.to_owned());
     if let Some(outlet) = inside.outlet {
@@ -86,29 +86,35 @@ fn environment(home: &OsStr, inside: &Inside<'_>) -> BTreeMap<OsString, OsString
     environment
 }
 
-struct Arguments(Vec<OsString>);
+struct BwrapArguments(Vec<OsString>);
 
-impl Arguments {
+impl BwrapArguments {
     fn push<A: AsRef<OsStr>>(&mut self, args: impl IntoIterator<Item = A>) {
         self.0
             .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
     }
 
-    fn mount(&mut self, at: &Path, what: &What) {
+    fn push_mount(&mut self, at: &Path, content: &MountContent) {
         let at = at.as_os_str();
-        match what {
-            What::Host(Access::Covered) => self.push([OsStr::new("--tmpfs"), at]),
-            What::Host(Access::Masked) => self.push([OsStr::new("--ro-bind"), EMPTY.as_ref(), at]),
-            What::Host(Access::Read) => self.push([OsStr::new("--ro-bind"), at, at]),
-            What::Host(Access::Write) => self.push([OsStr::new("--bind"), at, at]),
-            What::Other(source) => self.push([OsStr::new("--ro-bind"), source.as_os_str(), at]),
-            What::Link(target) => self.push([OsStr::new("--symlink"), target.as_os_str(), at]),
-            What::Proc => {
+        match content {
+            MountContent::Host(PathAccess::Covered) => self.push([OsStr::new("--tmpfs"), at]),
+            MountContent::Host(PathAccess::Masked) => {
+                self.push([OsStr::new("--ro-bind"), NULL_DEVICE.as_ref(), at])
+            }
+            MountContent::Host(PathAccess::Read) => self.push([OsStr::new("--ro-bind"), at, at]),
+            MountContent::Host(PathAccess::Write) => self.push([OsStr::new("--bind"), at, at]),
+            MountContent::Other(source) => {
+                self.push([OsStr::new("--ro-bind"), source.as_os_str(), at])
+            }
+            MountContent::Link(target) => {
+                self.push([OsStr::new("--symlink"), target.as_os_str(), at])
+            }
+            MountContent::Proc => {
                 self.push([OsStr::new("--proc"), at]);
                 self.push([OsStr::new("--remount-ro"), at]);
             }
-            What::Dev => self.push([OsStr::new("--dev"), at]),
-            What::Empty => self.push([
+            MountContent::Dev => self.push([OsStr::new("--dev"), at]),
+            MountContent::Empty => self.push([
                 OsStr::new("--size"),
                 TMP_BYTES.as_ref(),
                 "--tmpfs".as_ref(),

@@ -39,25 +39,25 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, getegid, geteuid, getrlimit};
 
-use crate::grant::{Access, Grant, home};
+use crate::grant::{PathAccess, PathGrant, home_folder};
 use crate::network::proxy_variables;
-use crate::podman::{LABEL, clients_variables, is_clients, removal, unique_name};
+use crate::podman::{LABEL, engine_variables, is_engine_variable, removal_args, unique_name};
 use crate::support::is_image;
 use crate::tool::find_tool;
-use crate::view::{EMPTY, PROXY_SOCKET};
+use crate::view::{NULL_DEVICE, PROXY_SOCKET};
 use crate::{Backend, CommandLine, Container, Inside, Network, Sandbox, SandboxError};
 use trunkline_process::Descriptors;
 
 /// Maximum of open files of a container.
-const OPEN_FILES: u64 = 1_048_576;
+const MAX_OPEN_FILES: u64 = 1_048_576;
 
 /// Maximum of processes of a container's user if the kernel does not report its highest process
 /// number. The number for the container itself is limited by `--pids-limit`.
-const PROCESSES: u64 = 32_768;
+const MAX_PROCESSES: u64 = 32_768;
 
 /// Properties of the host that the command line depends on.
 #[derive(Debug, Clone)]
-pub(crate) struct Machine {
+pub(crate) struct HostProperties {
     /// Path of podman or docker, the client of the engine.
     pub(crate) program: PathBuf,
     /// User and group id of the host.
@@ -72,7 +72,7 @@ pub(crate) struct Machine {
     pub(crate) name: String,
 }
 
-impl Machine {
+impl HostProperties {
     /// Reads the properties of this machine.
     pub(crate) fn read(tool: &'static str) -> Result<Self, SandboxError> {
         let hard = |resource, most: u64| {
@@ -83,10 +83,10 @@ impl Machine {
         Ok(Self {
             program: find_tool(tool)?,
             user: (geteuid().as_raw(), getegid().as_raw()),
-            open_files: hard(Resource::Nofile, OPEN_FILES),
+            open_files: hard(Resource::Nofile, MAX_OPEN_FILES),
             // Podman lowers its own limit to the highest process number.
-            processes: hard(Resource::Nproc, highest_pid().unwrap_or(PROCESSES)),
-            variables: clients_variables(),
+            processes: hard(Resource::Nproc, highest_pid().unwrap_or(MAX_PROCESSES)),
+            variables: engine_variables(),
             name: unique_name(),
         })
     }
@@ -102,12 +102,12 @@ fn highest_pid() -> Option<u64> {
 
 /// Image to run, the engine that runs it, and the paths that it gets.
 #[derive(Debug)]
-pub(crate) struct Run<'a> {
+pub(crate) struct ContainerRun<'a> {
     pub(crate) backend: &'a Backend,
     pub(crate) image: &'a str,
     pub(crate) options: &'a [String],
-    pub(crate) grants: &'a [Grant],
-    pub(crate) machine: &'a Machine,
+    pub(crate) grants: &'a [PathGrant],
+    pub(crate) machine: &'a HostProperties,
 }
 
 /// Returns the command line that runs the child in a container.
@@ -116,7 +116,7 @@ pub(crate) struct Run<'a> {
 ///
 /// A path cannot be written as a volume, or the name of the image is invalid.
 pub(crate) fn command_line(
-    run: &Run<'_>,
+    run: &ContainerRun<'_>,
     sandbox: &Sandbox,
     inside: &Inside<'_>,
 ) -> Result<CommandLine, SandboxError> {
@@ -129,7 +129,7 @@ pub(crate) fn command_line(
             problem: format!("{:?} is not the name of an image", run.image),
         });
     }
-    let mut args = Arguments(run.options.iter().map(OsString::from).collect());
+    let mut args = ContainerArguments(run.options.iter().map(OsString::from).collect());
     args.push([
         "run",
         "--pull=never",
@@ -154,22 +154,24 @@ pub(crate) fn command_line(
     if !matches!(sandbox.network, Network::All) {
         args.push(["--network=none"]);
     }
-    args.user(podman, sandbox.user, machine.user);
-    args.limits(machine, inside);
-    for (source, at, access) in volumes(run.grants, inside) {
+    args.push_user(podman, sandbox.user, machine.user);
+    args.push_limits(machine, inside);
+    for (source, at, access) in ordered_volumes(run.grants, inside) {
         match access {
-            Access::Covered => args.cover(&at, podman)?,
-            Access::Masked => args.volume(Path::new(EMPTY), &at, Access::Read)?,
-            Access::Read | Access::Write => args.volume(source, &at, access)?,
+            PathAccess::Covered => args.push_cover(&at, podman)?,
+            PathAccess::Masked => {
+                args.push_volume(Path::new(NULL_DEVICE), &at, PathAccess::Read)?
+            }
+            PathAccess::Read | PathAccess::Write => args.push_volume(source, &at, access)?,
         }
     }
     if let Some(outlet) = inside.outlet {
-        args.volume(&outlet.socket, Path::new(PROXY_SOCKET), Access::Read)?;
+        args.push_volume(&outlet.socket, Path::new(PROXY_SOCKET), PathAccess::Read)?;
     }
     args.0
-        .push(joined("--workdir=", inside.work_dir.as_os_str()));
+        .push(join_flag("--workdir=", inside.work_dir.as_os_str()));
 
-    let environment = args.environment(run, inside);
+    let environment = args.push_environment(run, inside);
     let starts_init = inside.outlet.is_some();
     let mut line = if starts_init {
         inside.init_line(Descriptors::Lost, Path::new(PROXY_SOCKET))
@@ -178,13 +180,13 @@ pub(crate) fn command_line(
             .chain(inside.args.iter().cloned())
             .collect()
     };
-    args.0.push(joined("--entrypoint=", &line.remove(0)));
+    args.0.push(join_flag("--entrypoint=", &line.remove(0)));
     args.push([run.image]);
     args.0.extend(line);
     let container = Container {
         program: machine.program.clone(),
         options: run.options.to_vec(),
-        removal: removal(run.backend),
+        removal: removal_args(run.backend),
         name: machine.name.clone(),
         variables: machine.variables.clone(),
     };
@@ -198,21 +200,24 @@ pub(crate) fn command_line(
 
 /// Returns source, mount point and access of each volume, from outer to inner. The init program is
 /// included only if something runs it.
-fn volumes<'a>(grants: &'a [Grant], inside: &Inside<'_>) -> Vec<(&'a Path, PathBuf, Access)> {
+fn ordered_volumes<'a>(
+    grants: &'a [PathGrant],
+    inside: &Inside<'_>,
+) -> Vec<(&'a Path, PathBuf, PathAccess)> {
     let runs_init = inside.outlet.is_some() || Path::new(inside.program) == inside.init;
-    let shown: Vec<&Grant> = grants
+    let shown: Vec<&PathGrant> = grants
         .iter()
         .filter(|grant| runs_init || grant.named != inside.init)
         .collect();
     let mut volumes = Vec::new();
     for grant in &shown {
         let real = grant.place.real.as_path();
-        if !grant.given {
+        if !grant.is_implied {
             volumes.push((real, real.to_owned(), grant.access));
         }
         // An outer path that is mounted under a second name needs its inner paths there as well:
         // their access may be narrower.
-        for name in &grant.also {
+        for name in &grant.aliases {
             for inner in shown
                 .iter()
                 .filter(|inner| inner.place.real.starts_with(real))
@@ -233,7 +238,7 @@ fn volumes<'a>(grants: &'a [Grant], inside: &Inside<'_>) -> Vec<(&'a Path, PathB
 }
 
 /// Returns true if the value of a client variable is no secret and may appear in an argument.
-fn is_open(name: &OsStr) -> bool {
+fn is_not_secret(name: &OsStr) -> bool {
     name == "PATH" || name == "HOME"
 }
 
@@ -245,9 +250,9 @@ fn is_open(name: &OsStr) -> bool {
 ///
 /// A value has a line break. Each line of the file is one variable, and podman drops a carriage
 /// return at the end of a line.
-pub(crate) fn variables_file(inside: &Inside<'_>) -> Result<Option<Vec<u8>>, SandboxError> {
+pub(crate) fn variables_file_content(inside: &Inside<'_>) -> Result<Option<Vec<u8>>, SandboxError> {
     let mut text = Vec::new();
-    for (name, value) in own_variables(inside) {
+    for (name, value) in file_variables(inside) {
         if [name, value]
             .iter()
             .any(|part| part.as_bytes().iter().any(|byte| b"\r\n".contains(byte)))
@@ -261,70 +266,65 @@ pub(crate) fn variables_file(inside: &Inside<'_>) -> Result<Option<Vec<u8>>, San
     Ok((!text.is_empty()).then_some(text))
 }
 
-fn own_variables<'a>(inside: &Inside<'a>) -> impl Iterator<Item = (&'a OsStr, &'a OsStr)> {
+fn file_variables<'a>(inside: &Inside<'a>) -> impl Iterator<Item = (&'a OsStr, &'a OsStr)> {
     let declared = inside.declared;
-    let own = inside
-        .environment
-        .iter()
-        .filter(|(name, _)| declared.contains_key(*name) && is_clients(name) && !is_open(name));
+    let own = inside.environment.iter().filter(|(name, _)| {
+        declared.contains_key(*name) && is_engine_variable(name) && !is_not_secret(name)
+    });
     own.map(|(name, value)| (name.as_os_str(), value.as_os_str()))
 }
 
 /// Returns the path of the file for `--env-file`.
-pub(crate) fn variables_place(private: &Path) -> PathBuf {
+pub(crate) fn variables_path(private: &Path) -> PathBuf {
     private.join("container.env")
 }
 
 /// Returns true for variables that describe the host's user and mean nothing in an image, unless
 /// they are declared.
-fn is_of_the_host(name: &OsStr) -> bool {
+fn is_host_variable(name: &OsStr) -> bool {
     ["USER", "LOGNAME", "SHELL"]
         .iter()
         .any(|other| name == *other)
 }
 
 /// Returns true if the bridge sets this variable.
-fn is_proxys(name: &OsStr) -> bool {
+fn is_proxy_variable(name: &OsStr) -> bool {
     proxy_variables(0).contains_key(name)
 }
 
-fn joined(flag: &str, value: &OsStr) -> OsString {
+fn join_flag(flag: &str, value: &OsStr) -> OsString {
     let mut arg = OsString::from(flag);
     arg.push(value);
     arg
 }
 
-fn refuse_colon(path: &Path) -> Result<(), SandboxError> {
+fn reject_colon(path: &Path) -> Result<(), SandboxError> {
     if path.as_os_str().as_bytes().contains(&b':') {
-        let (path, reason) = (
-            path.to_owned(),
-            "a volume of a container cannot have a colon in its path".into(),
-        );
         return Err(SandboxError::Refused {
             list: "a volume",
-            path,
-            reason,
+            path: path.to_owned(),
+            reason: "a volume of a container cannot have a colon in its path".into(),
         });
     }
     Ok(())
 }
 
-struct Arguments(Vec<OsString>);
+struct ContainerArguments(Vec<OsString>);
 
-impl Arguments {
+impl ContainerArguments {
     fn push<A: Into<OsString>>(&mut self, args: impl IntoIterator<Item = A>) {
         self.0.extend(args.into_iter().map(Into::into));
     }
 
-    fn user(&mut self, podman: bool, asked: Option<(u32, u32)>, host: (u32, u32)) {
-        let (user, group) = asked.unwrap_or(host);
+    fn push_user(&mut self, podman: bool, requested: Option<(u32, u32)>, host: (u32, u32)) {
+        let (user, group) = requested.unwrap_or(host);
         if podman && host.0 != 0 {
             self.push([format!("--userns=keep-id:uid={user},gid={group}")]);
         }
         self.push([format!("--user={user}:{group}")]);
     }
 
-    fn limits(&mut self, machine: &Machine, inside: &Inside<'_>) {
+    fn push_limits(&mut self, machine: &HostProperties, inside: &Inside<'_>) {
         let open_files = inside
             .limits
             .open_files
@@ -342,16 +342,21 @@ impl Arguments {
         }
     }
 
-    fn volume(&mut self, source: &Path, at: &Path, access: Access) -> Result<(), SandboxError> {
+    fn push_volume(
+        &mut self,
+        source: &Path,
+        at: &Path,
+        access: PathAccess,
+    ) -> Result<(), SandboxError> {
         for path in [source, at] {
-            refuse_colon(path)?;
+            reject_colon(path)?;
         }
-        let mut volume = joined("--volume=", source.as_os_str());
+        let mut volume = join_flag("--volume=", source.as_os_str());
         volume.push(":");
         volume.push(at);
         volume.push(match access {
-            Access::Covered | Access::Masked | Access::Read => ":ro",
-            Access::Write => ":rw",
+            PathAccess::Covered | PathAccess::Masked | PathAccess::Read => ":ro",
+            PathAccess::Write => ":rw",
         });
         self.0.push(volume);
         Ok(())
@@ -359,9 +364,9 @@ impl Arguments {
 
     /// Mounts an empty folder over another one. Podman would copy the covered content into it,
     /// unless `notmpcopyup` is set; docker does not copy, and rejects that option.
-    fn cover(&mut self, at: &Path, podman: bool) -> Result<(), SandboxError> {
-        refuse_colon(at)?;
-        let mut cover = joined("--tmpfs=", at.as_os_str());
+    fn push_cover(&mut self, at: &Path, podman: bool) -> Result<(), SandboxError> {
+        reject_colon(at)?;
+        let mut cover = join_flag("--tmpfs=", at.as_os_str());
         cover.push(":size=64k");
         if podman {
             cover.push(",notmpcopyup");
@@ -371,26 +376,30 @@ impl Arguments {
     }
 
     /// Adds the child's variables to the arguments, and returns the environment of the client.
-    fn environment(&mut self, run: &Run<'_>, inside: &Inside<'_>) -> BTreeMap<OsString, OsString> {
+    fn push_environment(
+        &mut self,
+        run: &ContainerRun<'_>,
+        inside: &Inside<'_>,
+    ) -> BTreeMap<OsString, OsString> {
         let mut child = inside.environment.clone();
-        child.insert("HOME".into(), home(run.grants, inside));
-        child.retain(|name, _| inside.outlet.is_none() || !is_proxys(name));
+        child.insert("HOME".into(), home_folder(run.grants, inside));
+        child.retain(|name, _| inside.outlet.is_none() || !is_proxy_variable(name));
         let mut client = run.machine.variables.clone();
         for (name, value) in child {
             let declared = inside.declared.contains_key(&name);
-            if is_clients(&name) {
-                if is_open(&name) && (declared || name == "HOME") {
-                    self.valued(&name, &value);
+            if is_engine_variable(&name) {
+                if is_not_secret(&name) && (declared || name == "HOME") {
+                    self.push_variable(&name, &value);
                 }
-            } else if declared || !is_of_the_host(&name) {
-                self.0.push(joined("--env=", &name));
+            } else if declared || !is_host_variable(&name) {
+                self.0.push(join_flag("--env=", &name));
                 client.insert(name, value);
             }
         }
-        if own_variables(inside).next().is_some() {
-            self.0.push(joined(
+        if file_variables(inside).next().is_some() {
+            self.0.push(join_flag(
                 "--env-file=",
-                variables_place(inside.private).as_os_str(),
+                variables_path(inside.private).as_os_str(),
             ));
         }
         // In the arguments only: the client itself cannot reach the port inside.
@@ -399,13 +408,13 @@ impl Arguments {
             .into_iter()
             .flat_map(|outlet| proxy_variables(outlet.port))
         {
-            self.valued(&name, &value);
+            self.push_variable(&name, &value);
         }
         client
     }
 
-    fn valued(&mut self, name: &OsStr, value: &OsStr) {
-        let mut variable = joined("--env=", name);
+    fn push_variable(&mut self, name: &OsStr, value: &OsStr) {
+        let mut variable = join_flag("--env=", name);
         variable.push("=");
         variable.push(value);
         self.0.push(variable);

@@ -79,7 +79,7 @@ pub enum SandboxError {
         path: OsString,
     },
     /// The program exists outside, but not inside the sandbox.
-    #[error("run {file:?}, which the sandbox hides; add {} to its `read_only`", named(.add))]
+    #[error("run {file:?}, which the sandbox hides; add {} to its `read_only`", list_paths(.add))]
     NotVisible {
         /// Path of the program outside.
         file: PathBuf,
@@ -114,7 +114,7 @@ impl From<SandboxError> for IsolationError {
     }
 }
 
-fn named(paths: &[PathBuf]) -> String {
+fn list_paths(paths: &[PathBuf]) -> String {
     paths
         .iter()
         .map(|path| format!("{path:?}"))

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use crate::view::RESERVED;
+use crate::view::RESERVED_FOLDER;
 use crate::{Inside, Sandbox, SandboxError};
 
 /// Maximum of symbolic links in one path. The kernel has the same limit.
@@ -15,24 +15,24 @@ const MAX_LINKS: usize = 40;
 
 /// A path of the host that is visible inside, or covered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Grant {
+pub(crate) struct PathGrant {
     /// Name of the setting that contains the path.
     pub(crate) list: &'static str,
     /// The path as it was written.
     pub(crate) named: PathBuf,
     /// Other names of the same path that were granted.
-    pub(crate) also: Vec<PathBuf>,
+    pub(crate) aliases: Vec<PathBuf>,
     /// The path without links, and the links on the way to it.
-    pub(crate) place: Place,
-    pub(crate) access: Access,
+    pub(crate) place: ResolvedPath,
+    pub(crate) access: PathAccess,
     /// True if another grant already includes the path, so that only its aliases and links are
     /// needed.
-    pub(crate) given: bool,
+    pub(crate) is_implied: bool,
 }
 
 /// Access to a path, the narrowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Access {
+pub(crate) enum PathAccess {
     /// None: an empty folder covers it.
     Covered,
     /// None: the null device covers it. For anything but folders.
@@ -43,16 +43,16 @@ pub(crate) enum Access {
 
 /// A path whose symbolic links were followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ResolvedPath {
     /// The resulting path. No part of it is a link.
     pub(crate) real: PathBuf,
     /// The links on the way, in order, with the target of each. No parent of a link is a link.
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Vec<SymbolicLink>,
 }
 
 /// A symbolic link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct SymbolicLink {
     pub(crate) at: PathBuf,
     pub(crate) target: PathBuf,
 }
@@ -62,12 +62,12 @@ pub(crate) struct Link {
 /// # Errors
 ///
 /// A part of the path is missing or cannot be read.
-pub(crate) fn follow(path: &Path) -> io::Result<Place> {
-    let mut place = Place {
+pub(crate) fn follow_links(path: &Path) -> io::Result<ResolvedPath> {
+    let mut place = ResolvedPath {
         real: "/".into(),
         links: Vec::new(),
     };
-    let mut left = parts(path);
+    let mut left = reversed_parts(path);
     while let Some(part) = left.pop() {
         if part == ".." {
             place.real.pop();
@@ -85,8 +85,8 @@ pub(crate) fn follow(path: &Path) -> io::Result<Place> {
         if next.is_absolute() {
             place.real = "/".into();
         }
-        left.extend(parts(&next));
-        place.links.push(Link {
+        left.extend(reversed_parts(&next));
+        place.links.push(SymbolicLink {
             target: at.canonicalize()?,
             at,
         });
@@ -95,7 +95,7 @@ pub(crate) fn follow(path: &Path) -> io::Result<Place> {
 }
 
 /// Returns the parts of a path in reverse order.
-fn parts(path: &Path) -> Vec<OsString> {
+fn reversed_parts(path: &Path) -> Vec<OsString> {
     let named = |part: Component<'_>| match part {
         Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
         Component::ParentDir | Component::Normal(_) => Some(part.as_os_str().to_owned()),
@@ -108,74 +108,94 @@ fn parts(path: &Path) -> Vec<OsString> {
 /// # Errors
 ///
 /// A path is missing, is not absolute, or may not be granted.
-pub(crate) fn grants(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError> {
-    let mut asked = Vec::new();
+pub(crate) fn collect_grants(
+    sandbox: &Sandbox,
+    inside: &Inside<'_>,
+) -> Result<Vec<PathGrant>, SandboxError> {
+    let mut requested = Vec::new();
     for path in &sandbox.writable {
-        asked.push(grant("writable", path, Access::Write)?);
+        requested.push(new_grant("writable", path, PathAccess::Write)?);
     }
     for path in &sandbox.read_only {
-        asked.push(grant("read_only", path, Access::Read)?);
+        requested.push(new_grant("read_only", path, PathAccess::Read)?);
     }
-    let work_dir = grant("the working directory", inside.work_dir, Access::Write)?;
-    let access = deepest(&asked, &work_dir.place.real).map_or(Access::Write, |over| over.access);
-    asked.push(Grant { access, ..work_dir });
-    for grant in &asked {
-        refuse_reserved(grant, inside)?;
+    let work_dir = new_grant("the working directory", inside.work_dir, PathAccess::Write)?;
+    let access = find_innermost(&requested, &work_dir.place.real)
+        .map_or(PathAccess::Write, |over| over.access);
+    requested.push(PathGrant { access, ..work_dir });
+    for grant in &requested {
+        reject_reserved(grant, inside)?;
     }
-    let covers = covers(&asked, inside)?;
-    let kept = kept(&asked, inside)?;
+    let covers = cover_grants(&requested, inside)?;
+    let kept = read_only_grants(&requested, inside)?;
 
-    let mut all = asked;
+    let mut all = requested;
     all.extend(covers);
     all.extend(kept);
     if let Some(path) = inside.exchange {
-        all.push(grant("the exchange folder", path, Access::Write)?);
+        all.push(new_grant("the exchange folder", path, PathAccess::Write)?);
     }
-    all.push(grant("the private folder", inside.private, Access::Read)?);
-    all.push(grant("the temporary folder", inside.temp, Access::Write)?);
-    all.push(grant("the init program", inside.init, Access::Read)?);
-    refuse_turned_links(&all)?;
-    Ok(ordered(all))
+    all.push(new_grant(
+        "the private folder",
+        inside.private,
+        PathAccess::Read,
+    )?);
+    all.push(new_grant(
+        "the temporary folder",
+        inside.temp,
+        PathAccess::Write,
+    )?);
+    all.push(new_grant(
+        "the init program",
+        inside.init,
+        PathAccess::Read,
+    )?);
+    reject_changed_links(&all)?;
+    Ok(order_grants(all))
 }
 
 /// Returns the home folder inside: the host's if it is granted or declared, otherwise the temporary
 /// folder.
-pub(crate) fn home(grants: &[Grant], inside: &Inside<'_>) -> OsString {
+pub(crate) fn home_folder(grants: &[PathGrant], inside: &Inside<'_>) -> OsString {
     let declared = inside.declared.contains_key(OsStr::new("HOME"));
     match inside.variable("HOME") {
-        Some(home) if declared || is_granted(grants, Path::new(home)) => home.to_owned(),
+        Some(home) if declared || is_readable(grants, Path::new(home)) => home.to_owned(),
         Some(_) | None => inside.temp.into(),
     }
 }
 
-fn is_granted(grants: &[Grant], path: &Path) -> bool {
-    let Ok(place) = follow(path) else {
+fn is_readable(grants: &[PathGrant], path: &Path) -> bool {
+    let Ok(place) = follow_links(path) else {
         return false;
     };
-    deepest(grants, &place.real).is_some_and(|over| over.access >= Access::Read)
+    find_innermost(grants, &place.real).is_some_and(|over| over.access >= PathAccess::Read)
 }
 
-fn grant(list: &'static str, path: &Path, access: Access) -> Result<Grant, SandboxError> {
+fn new_grant(
+    list: &'static str,
+    path: &Path,
+    access: PathAccess,
+) -> Result<PathGrant, SandboxError> {
     if !path.is_absolute() {
         return Err(SandboxError::NotAbsolute {
             list,
             path: path.to_owned(),
         });
     }
-    match follow(path) {
+    match follow_links(path) {
         Ok(place) => {
-            let also = if place.real == path {
+            let aliases = if place.real == path {
                 Vec::new()
             } else {
                 vec![path.to_owned()]
             };
-            Ok(Grant {
+            Ok(PathGrant {
                 list,
                 named: path.to_owned(),
-                also,
+                aliases,
                 place,
                 access,
-                given: false,
+                is_implied: false,
             })
         }
         Err(source) => Err(SandboxError::Missing {
@@ -188,14 +208,14 @@ fn grant(list: &'static str, path: &Path, access: Access) -> Result<Grant, Sandb
 
 /// Returns the innermost grant that contains `path`. Of two grants of one path, the narrower
 /// counts.
-fn deepest<'a>(grants: &'a [Grant], path: &Path) -> Option<&'a Grant> {
+fn find_innermost<'a>(grants: &'a [PathGrant], path: &Path) -> Option<&'a PathGrant> {
     let over = grants
         .iter()
         .filter(|grant| path.starts_with(&grant.place.real));
-    over.max_by_key(|grant| (depth(&grant.place.real), Reverse(grant.access)))
+    over.max_by_key(|grant| (path_depth(&grant.place.real), Reverse(grant.access)))
 }
 
-fn refuse(grant: &Grant, reason: impl Into<String>) -> SandboxError {
+fn refused_grant(grant: &PathGrant, reason: impl Into<String>) -> SandboxError {
     SandboxError::Refused {
         list: grant.list,
         path: grant.named.clone(),
@@ -204,39 +224,45 @@ fn refuse(grant: &Grant, reason: impl Into<String>) -> SandboxError {
 }
 
 /// Rejects paths that the sandbox creates itself, and grants that would expose the machine.
-fn refuse_reserved(grant: &Grant, inside: &Inside<'_>) -> Result<(), SandboxError> {
+fn reject_reserved(grant: &PathGrant, inside: &Inside<'_>) -> Result<(), SandboxError> {
     let real = &grant.place.real;
     for own in ["/proc", "/dev"] {
         if real.starts_with(own) {
-            return Err(refuse(grant, format!("a sandbox has a {own} of its own")));
+            return Err(refused_grant(
+                grant,
+                format!("a sandbox has a {own} of its own"),
+            ));
         }
     }
-    if real.starts_with(RESERVED)
-        || (Path::new(RESERVED).starts_with(real) && covers_reserved(grant, inside))
+    if real.starts_with(RESERVED_FOLDER)
+        || (Path::new(RESERVED_FOLDER).starts_with(real) && covers_reserved_folder(grant, inside))
     {
-        return Err(refuse(
+        return Err(refused_grant(
             grant,
-            format!("{RESERVED} is where a sandbox keeps the way to its proxy"),
+            format!("{RESERVED_FOLDER} is reserved for the socket of the sandbox's proxy"),
         ));
     }
-    if grant.access != Access::Write {
+    if grant.access != PathAccess::Write {
         return Ok(());
     }
     if real == Path::new("/") {
-        return Err(refuse(
+        return Err(refused_grant(
             grant,
             "all of the machine would be writable; name folders of it",
         ));
     }
     if real.starts_with("/sys") {
-        return Err(refuse(grant, "settings of the kernel would be writable"));
+        return Err(refused_grant(
+            grant,
+            "settings of the kernel would be writable",
+        ));
     }
     Ok(())
 }
 
 /// Returns true if the mount point of the proxy's socket would be created in a folder of the host.
 /// Not below `/`: an empty `/run` covers the host's.
-fn covers_reserved(grant: &Grant, inside: &Inside<'_>) -> bool {
+fn covers_reserved_folder(grant: &PathGrant, inside: &Inside<'_>) -> bool {
     inside.outlet.is_some() && grant.place.real != Path::new("/")
 }
 
@@ -244,15 +270,23 @@ fn covers_reserved(grant: &Grant, inside: &Inside<'_>) -> bool {
 /// are inside readable grants.
 ///
 /// Rejects grants that would let the child write around them: it could move the parent folder away.
-fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError> {
-    let own = follow(inside.private).map_or_else(|_| inside.private.to_owned(), |place| place.real);
-    let further: Vec<PathBuf> = inside.hidden.iter().map(|path| place_to_be(path)).collect();
+fn cover_grants(
+    requested: &[PathGrant],
+    inside: &Inside<'_>,
+) -> Result<Vec<PathGrant>, SandboxError> {
+    let own =
+        follow_links(inside.private).map_or_else(|_| inside.private.to_owned(), |place| place.real);
+    let further: Vec<PathBuf> = inside
+        .hidden
+        .iter()
+        .map(|path| resolve_future_path(path))
+        .collect();
     for hidden in std::iter::once(&own).chain(&further) {
-        if let Some(within) = asked
+        if let Some(within) = requested
             .iter()
             .find(|grant| grant.place.real.starts_with(hidden))
         {
-            return Err(refuse(
+            return Err(refused_grant(
                 within,
                 format!("it is in {hidden:?}, which the host keeps to itself"),
             ));
@@ -272,32 +306,32 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
             ),
         )
     });
-    let mut covers: Vec<Grant> = Vec::new();
+    let mut covers: Vec<PathGrant> = Vec::new();
     for (hidden, reason) in others.into_iter().chain(further) {
-        let Some(over) = deepest(asked, hidden) else {
+        let Some(over) = find_innermost(requested, hidden) else {
             continue;
         };
-        if over.access == Access::Write || over.place.real == hidden {
-            return Err(refuse(over, reason));
+        if over.access == PathAccess::Write || over.place.real == hidden {
+            return Err(refused_grant(over, reason));
         }
         // A missing folder shows nothing.
         if hidden.is_dir() {
-            covers.extend(cover(over, hidden));
+            covers.extend(cover_path(over, hidden));
         }
     }
     let mut places: Vec<_> = inside
         .covered
         .iter()
-        .filter_map(|path| Some(follow(path).ok()?.real))
+        .filter_map(|path| Some(follow_links(path).ok()?.real))
         .collect();
     // A folder precedes its content, because its cover hides the content as well.
     places.sort();
     for real in places {
-        if let Some(within) = asked
+        if let Some(within) = requested
             .iter()
             .find(|grant| grant.place.real.starts_with(&real))
         {
-            return Err(refuse(
+            return Err(refused_grant(
                 within,
                 format!("it is in {real:?}, which the host keeps to itself"),
             ));
@@ -306,7 +340,8 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
             .iter()
             .all(|cover| !real.starts_with(&cover.place.real))
         {
-            covers.extend(deepest(asked, &real).and_then(|over| cover(over, &real)));
+            covers
+                .extend(find_innermost(requested, &real).and_then(|over| cover_path(over, &real)));
         }
     }
     Ok(covers)
@@ -314,27 +349,31 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
 
 /// Returns the grant that covers an existing path. Returns `None` if the whole machine can be read
 /// and an empty folder of the sandbox hides the path anyway.
-fn cover(over: &Grant, real: &Path) -> Option<Grant> {
+fn cover_path(over: &PathGrant, real: &Path) -> Option<PathGrant> {
     if over.place.real == Path::new("/") && ["/tmp", "/run"].iter().any(|own| real.starts_with(own))
     {
         return None;
     }
     let access = if real.is_dir() {
-        Access::Covered
+        PathAccess::Covered
     } else {
-        Access::Masked
+        PathAccess::Masked
     };
-    Some(Grant {
+    Some(PathGrant {
         access,
-        ..at(over.list, real)
+        ..writable_grant(over.list, real)
     })
 }
 
 /// Returns read-only grants of the files that the host reads and trusts and that the child could
 /// otherwise write.
-fn kept(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError> {
-    let is_writable =
-        |path: &Path| deepest(asked, path).is_some_and(|over| over.access == Access::Write);
+fn read_only_grants(
+    requested: &[PathGrant],
+    inside: &Inside<'_>,
+) -> Result<Vec<PathGrant>, SandboxError> {
+    let is_writable = |path: &Path| {
+        find_innermost(requested, path).is_some_and(|over| over.access == PathAccess::Write)
+    };
     let mut kept = Vec::new();
     let unwritable = inside.unwritable.iter().map(|path| (path, false));
     for (path, may_be_made) in unwritable.chain(inside.reserved.iter().map(|path| (path, true))) {
@@ -342,7 +381,7 @@ fn kept(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError
             path: path.clone(),
             reason,
         };
-        let (place, missing) = nearest(path);
+        let (place, missing) = split_existing(path);
         if let Some(link) = place.links.iter().find(|link| is_writable(&link.at)) {
             let real = &place.real;
             return Err(exposed(format!(
@@ -365,7 +404,7 @@ fn kept(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError
                     "it is not there, and the child could make it; make it yourself".to_owned(),
                 ));
             }
-            make_empty(&real).map_err(|source| SandboxError::Write {
+            create_empty_file(&real).map_err(|source| SandboxError::Write {
                 path: real.clone(),
                 source,
             })?;
@@ -378,26 +417,26 @@ fn kept(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError
                 "it has a second name, by which the child could write it; copy it".to_owned(),
             ));
         }
-        let place = Place {
+        let place = ResolvedPath {
             real,
             links: Vec::new(),
         };
         let named = path.clone();
         let list = "a file that the host reads";
-        kept.push(Grant {
+        kept.push(PathGrant {
             list,
             named,
-            also: Vec::new(),
+            aliases: Vec::new(),
             place,
-            access: Access::Read,
-            given: false,
+            access: PathAccess::Read,
+            is_implied: false,
         });
     }
     Ok(kept)
 }
 
 /// Creates an empty file with its parent folders, unless it exists.
-fn make_empty(path: &Path) -> io::Result<()> {
+fn create_empty_file(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         DirBuilder::new()
             .recursive(true)
@@ -422,24 +461,24 @@ fn make_empty(path: &Path) -> io::Result<()> {
 }
 
 /// Creates a writable grant of a path without links.
-fn at(list: &'static str, real: &Path) -> Grant {
-    let place = Place {
+fn writable_grant(list: &'static str, real: &Path) -> PathGrant {
+    let place = ResolvedPath {
         real: real.to_owned(),
         links: Vec::new(),
     };
-    Grant {
+    PathGrant {
         list,
         named: real.to_owned(),
-        also: Vec::new(),
+        aliases: Vec::new(),
         place,
-        access: Access::Write,
-        given: false,
+        access: PathAccess::Write,
+        is_implied: false,
     }
 }
 
 /// Returns `path` without links. Its last parts may be missing.
-fn place_to_be(path: &Path) -> PathBuf {
-    let (place, missing) = nearest(path);
+fn resolve_future_path(path: &Path) -> PathBuf {
+    let (place, missing) = split_existing(path);
     if missing.as_os_str().is_empty() {
         place.real
     } else {
@@ -448,14 +487,14 @@ fn place_to_be(path: &Path) -> PathBuf {
 }
 
 /// Splits `path` into its existing part, with links followed, and the missing rest.
-fn nearest(path: &Path) -> (Place, PathBuf) {
+fn split_existing(path: &Path) -> (ResolvedPath, PathBuf) {
     let found = path
         .ancestors()
-        .find_map(|outer| Some((follow(outer).ok()?, path.strip_prefix(outer).ok()?)));
+        .find_map(|outer| Some((follow_links(outer).ok()?, path.strip_prefix(outer).ok()?)));
     match found {
         Some((place, missing)) => (place, missing.to_owned()),
         None => (
-            Place {
+            ResolvedPath {
                 real: path.to_owned(),
                 links: Vec::new(),
             },
@@ -466,10 +505,11 @@ fn nearest(path: &Path) -> (Place, PathBuf) {
 
 /// Rejects links in a writable folder that lead out of it. An earlier child may have created or
 /// changed them.
-fn refuse_turned_links(grants: &[Grant]) -> Result<(), SandboxError> {
+fn reject_changed_links(grants: &[PathGrant]) -> Result<(), SandboxError> {
     for grant in grants {
         for link in &grant.place.links {
-            let within = deepest(grants, &link.at).filter(|over| over.access == Access::Write);
+            let within =
+                find_innermost(grants, &link.at).filter(|over| over.access == PathAccess::Write);
             if let Some(over) = within
                 && !grant.place.real.starts_with(&over.place.real)
             {
@@ -477,7 +517,7 @@ fn refuse_turned_links(grants: &[Grant]) -> Result<(), SandboxError> {
                     "{:?} is a link that the child can turn, as it may write in {:?}; name {:?} instead",
                     link.at, over.named, grant.place.real
                 );
-                return Err(refuse(grant, reason));
+                return Err(refused_grant(grant, reason));
             }
         }
     }
@@ -489,20 +529,21 @@ fn refuse_turned_links(grants: &[Grant]) -> Result<(), SandboxError> {
 ///
 /// Every folder between a read-only path and the writable folder around it is mounted onto itself.
 /// A mount point cannot be renamed, so the child cannot replace the read-only path.
-fn ordered(mut grants: Vec<Grant>) -> Vec<Grant> {
+fn order_grants(mut grants: Vec<PathGrant>) -> Vec<PathGrant> {
     // Of two grants of one path, the narrower comes first and is kept.
-    grants.sort_by(|a, b| order(a).cmp(&order(b)));
-    let mut kept: Vec<Grant> = Vec::new();
+    grants.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
+    let mut kept: Vec<PathGrant> = Vec::new();
     for mut grant in grants {
         let real = &grant.place.real;
         if let Some(other) = kept.iter_mut().find(|other| other.place.real == *real) {
             other.place.links.extend(grant.place.links);
-            other.also.extend(grant.also);
+            other.aliases.extend(grant.aliases);
             continue;
         }
-        let may_write =
-            |path: &Path| deepest(&kept, path).is_some_and(|over| over.access == Access::Write);
-        if grant.access != Access::Write {
+        let may_write = |path: &Path| {
+            find_innermost(&kept, path).is_some_and(|over| over.access == PathAccess::Write)
+        };
+        if grant.access != PathAccess::Write {
             let between: Vec<&Path> = real
                 .ancestors()
                 .skip(1)
@@ -510,29 +551,33 @@ fn ordered(mut grants: Vec<Grant>) -> Vec<Grant> {
                 .collect();
             for folder in between {
                 match kept.iter_mut().find(|other| other.place.real == *folder) {
-                    Some(other) => other.given = false,
-                    None => kept.push(at(grant.list, folder)),
+                    Some(other) => other.is_implied = false,
+                    None => kept.push(writable_grant(grant.list, folder)),
                 }
             }
         } else {
-            grant.given = may_write(real);
-            if grant.given && grant.also.is_empty() {
+            grant.is_implied = may_write(real);
+            if grant.is_implied && grant.aliases.is_empty() {
                 continue;
             }
         }
         kept.push(grant);
     }
-    kept.sort_by(|a, b| order(a).cmp(&order(b)));
+    kept.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
     kept
 }
 
 /// Sort key of a grant.
-fn order(grant: &Grant) -> (usize, &Path, Access) {
-    (depth(&grant.place.real), &grant.place.real, grant.access)
+fn sort_key(grant: &PathGrant) -> (usize, &Path, PathAccess) {
+    (
+        path_depth(&grant.place.real),
+        &grant.place.real,
+        grant.access,
+    )
 }
 
 /// Returns the number of parts of a path.
-pub(crate) fn depth(path: &Path) -> usize {
+pub(crate) fn path_depth(path: &Path) -> usize {
     path.components().count()
 }
 

@@ -53,6 +53,6 @@ mod variables;
 pub use self::allow_list::{AllowList, AllowListError};
 pub use self::guarded_ports::guard_port;
 pub use self::proxy::{Proxy, ProxyCounters, ProxyLimits, ProxyOptions};
-pub use self::resolve::{Resolve, Resolving};
+pub use self::resolve::{NameResolver, ResolveFuture};
 pub use self::upstream::UpstreamProxy;
 pub use self::variables::proxy_variables;

@@ -13,17 +13,17 @@ use std::time::Duration;
 
 use trunkline_process::ProcessIdentity;
 
-use crate::tool::{Finished, find_tool, run_bounded};
+use crate::tool::{ProgramOutput, find_tool, run_bounded};
 use crate::{Backend, SandboxError};
 
 /// Label of every container that this crate starts.
 pub(crate) const LABEL: &str = "trunkline";
 
 /// Timeout of an engine. A removal takes 0.2 s on an idle machine.
-const DEADLINE: Duration = Duration::from_secs(20);
+const ENGINE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Maximum of containers that one sweep removes.
-const MAX_SWEPT: usize = 1000;
+const MAX_SWEPT_CONTAINERS: usize = 1000;
 
 /// A container to remove after its client has ended.
 ///
@@ -53,13 +53,13 @@ impl Container {
     /// The engine does not answer in time, or reports a failure.
     pub fn remove(&self) -> io::Result<()> {
         let finished = self.run(&[self.removal, &["--volumes", &self.name]].concat())?;
-        if finished.success || says_gone(&finished.stderr, &self.name) {
+        if finished.success || reports_missing(&finished.stderr, &self.name) {
             return Ok(());
         }
         Err(io::Error::other(format!(
             "failed to remove the container {}: {}",
             self.name,
-            finished.complaint()
+            finished.last_error_line()
         )))
     }
 
@@ -76,22 +76,22 @@ impl Container {
         line
     }
 
-    fn run(&self, args: &[&str]) -> io::Result<Finished> {
+    fn run(&self, args: &[&str]) -> io::Result<ProgramOutput> {
         let mut command = Command::new(&self.program);
         command
             .args(&self.options)
             .args(args)
             .env_clear()
             .envs(&self.variables);
-        run_bounded(command, DEADLINE)
+        run_bounded(command, ENGINE_TIMEOUT)
     }
 }
 
 /// Returns true if an engine reports that this container does not exist: podman with `no container
 /// with name or ID "NAME"`, docker with `No such container: NAME`. A message about something else
 /// that was "not found" does not count.
-fn says_gone(said: &str, name: &str) -> bool {
-    said.lines().any(|line| {
+fn reports_missing(output: &str, name: &str) -> bool {
+    output.lines().any(|line| {
         let before = line
             .split(name)
             .next()
@@ -110,7 +110,7 @@ fn says_gone(said: &str, name: &str) -> bool {
 
 /// Returns the arguments that kill the processes of a container and remove it. Without a flag,
 /// podman sends SIGTERM first and waits for ten seconds. Docker kills at once and rejects the flag.
-pub(crate) fn removal(backend: &Backend) -> &'static [&'static str] {
+pub(crate) fn removal_args(backend: &Backend) -> &'static [&'static str] {
     match backend {
         Backend::Podman { .. } => &["rm", "--force", "--time=0"],
         Backend::Docker { .. } | Backend::Bubblewrap => &["rm", "--force"],
@@ -118,15 +118,15 @@ pub(crate) fn removal(backend: &Backend) -> &'static [&'static str] {
 }
 
 /// Returns the variables of the host's environment that a client reads.
-pub(crate) fn clients_variables() -> BTreeMap<OsString, OsString> {
+pub(crate) fn engine_variables() -> BTreeMap<OsString, OsString> {
     env::vars_os()
-        .filter(|(name, _)| is_clients(name))
+        .filter(|(name, _)| is_engine_variable(name))
         .collect()
 }
 
 /// Returns true if a client reads this variable itself. With the child's value, the client would
 /// connect to another engine, use another store of images, or load code.
-pub(crate) fn is_clients(name: &OsStr) -> bool {
+pub(crate) fn is_engine_variable(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let exact: [&[u8]; 7] = [
         b"PATH",
@@ -161,15 +161,15 @@ pub fn sweep_containers(backend: &Backend) -> Result<usize, SandboxError> {
         return Ok(0);
     };
     let tool = backend.program();
-    let any = Container {
+    let template = Container {
         program: find_tool(tool)?,
         options: options.clone(),
-        removal: removal(backend),
+        removal: removal_args(backend),
         name: String::new(),
-        variables: clients_variables(),
+        variables: engine_variables(),
     };
     let unusable = |problem| SandboxError::Unusable { tool, problem };
-    let listed = any
+    let listed = template
         .run(&[
             "ps",
             "--all",
@@ -180,7 +180,7 @@ pub fn sweep_containers(backend: &Backend) -> Result<usize, SandboxError> {
         ])
         .map_err(|error| unusable(error.to_string()))?;
     if !listed.success {
-        return Err(unusable(listed.complaint()));
+        return Err(unusable(listed.last_error_line()));
     }
     let mut removed = 0;
     for name in listed
@@ -188,15 +188,17 @@ pub fn sweep_containers(backend: &Backend) -> Result<usize, SandboxError> {
         .lines()
         .map(str::trim)
         .filter(|name| is_orphan(name))
-        .take(MAX_SWEPT)
+        .take(MAX_SWEPT_CONTAINERS)
     {
         let orphan = Container {
             name: name.to_owned(),
-            ..any.clone()
+            ..template.clone()
         };
         match orphan.remove() {
             Ok(()) => removed += 1,
-            Err(error) => tracing::warn!(%error, "a container of a host that is gone stays"),
+            Err(error) => {
+                tracing::warn!(%error, "failed to remove a container of a host that has ended")
+            }
         }
     }
     Ok(removed)
@@ -212,12 +214,12 @@ pub(crate) fn unique_name() -> String {
 }
 
 /// Returns the host of a container from the container's name.
-fn owner(name: &str) -> Option<ProcessIdentity> {
+fn parse_owner(name: &str) -> Option<ProcessIdentity> {
     ProcessIdentity::parse(name.strip_prefix(LABEL)?.strip_prefix('.')?)
 }
 
 fn is_orphan(name: &str) -> bool {
-    owner(name).is_some_and(|owner| owner.is_gone())
+    parse_owner(name).is_some_and(|owner| owner.is_gone())
 }
 
 #[cfg(test)]
@@ -225,31 +227,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_whose_the_container_is() {
+    fn a_name_identifies_the_host() {
         let name = unique_name();
-        assert_eq!(owner(&name), ProcessIdentity::of_this(), "{name}");
+        assert_eq!(parse_owner(&name), ProcessIdentity::of_this(), "{name}");
         assert_ne!(name, unique_name());
         assert!(!is_orphan(&name), "its host runs");
     }
 
     #[test]
-    fn only_what_an_engine_says_of_this_container_means_that_it_is_gone() {
-        for said in [
+    fn only_a_message_about_this_container_means_that_it_is_missing() {
+        for output in [
             "Error: no container with name or ID \"trunkline.a\" found: no such container",
             "warning: something\nError: no container with ID or name \"trunkline.a\" found: no such container",
             "Error response from daemon: No such container: trunkline.a",
             "Error: No such container: trunkline.a",
         ] {
-            assert!(says_gone(said, "trunkline.a"), "{said}");
+            assert!(reports_missing(output, "trunkline.a"), "{output}");
         }
-        for said in [
+        for output in [
             "",
             "exec: \"crun\": executable file not found in $PATH",
             "Error: container trunkline.a: runtime not found",
             "Error: no container with name or ID \"trunkline.b\" found: no such container",
             "Error: open /var/lib/no such container/x: permission denied",
         ] {
-            assert!(!says_gone(said, "trunkline.a"), "{said}");
+            assert!(!reports_missing(output, "trunkline.a"), "{output}");
         }
     }
 
@@ -260,10 +262,8 @@ mod tests {
         let [_, boot, namespace, pid, began, random] = parts[..] else {
             panic!("{name}")
         };
-        let (other, elsewhere) = (
-            began.parse::<u64>().unwrap() + 1,
-            namespace.parse::<u64>().unwrap() + 1,
-        );
+        let other = began.parse::<u64>().unwrap() + 1;
+        let other_namespace = namespace.parse::<u64>().unwrap() + 1;
         assert!(!is_orphan(&format!(
             "trunkline.{boot}.{namespace}.{pid}.{began}.{random}"
         )));
@@ -279,7 +279,7 @@ mod tests {
         ] {
             assert!(is_orphan(&orphan), "{why}");
         }
-        let far = format!("trunkline.{boot}.{elsewhere}.{pid}.{other}.{random}");
+        let far = format!("trunkline.{boot}.{other_namespace}.{pid}.{other}.{random}");
         assert!(!is_orphan(&far), "numbers of another namespace say nothing");
         for strange in [
             "",

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::grant::follow;
+use crate::grant::follow_links;
 use crate::network::{AllowList, AllowListError};
 use crate::{Backend, Network, Sandbox};
 use trunkline_process::Containment;
@@ -45,7 +45,7 @@ pub struct Policy {
 
 /// Confinement of an agent that a policy narrows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct AgentConfinement {
     /// Sandbox, if there is one.
     pub sandbox: Option<Sandbox>,
     /// Absolute path of the working directory.
@@ -62,12 +62,12 @@ pub struct Asked {
 
 /// Result of [`Policy::narrow`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Narrowed {
+pub struct NarrowedConfinement {
     /// The allowed confinement. In paths that a list of the policy was applied to, links are
     /// followed.
-    pub granted: Asked,
+    pub granted: AgentConfinement,
     /// One sentence for each narrowed setting.
-    pub said: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// Error if a policy does not let an agent run. The texts read after "failed to".
@@ -81,7 +81,7 @@ pub enum PolicyError {
         because: &'static str,
     },
     /// The backend is not allowed.
-    #[error("use the sandbox {backend}: the policy allows {}", listed(.allowed))]
+    #[error("use the sandbox {backend}: the policy allows {}", list_names(.allowed))]
     Backend {
         /// Name of the backend.
         backend: &'static str,
@@ -89,7 +89,7 @@ pub enum PolicyError {
         allowed: Vec<String>,
     },
     /// The image is not allowed.
-    #[error("run the image {image:?}: the policy allows {}", listed(.allowed))]
+    #[error("run the image {image:?}: the policy allows {}", list_names(.allowed))]
     Image {
         /// Name of the image.
         image: String,
@@ -105,7 +105,7 @@ pub enum PolicyError {
         backend: &'static str,
     },
     /// A path is not allowed.
-    #[error("grant {path:?} ({list}): the policy allows only paths in {}", listed_paths(.allowed))]
+    #[error("grant {path:?} ({list}): the policy allows only paths in {}", list_paths(.allowed))]
     Path {
         /// Name of the setting that contains the path.
         list: &'static str,
@@ -127,7 +127,7 @@ pub enum PolicyError {
     },
 }
 
-fn listed(names: &[String]) -> String {
+fn list_names(names: &[String]) -> String {
     if names.is_empty() {
         "none".to_owned()
     } else {
@@ -135,8 +135,8 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-fn listed_paths(paths: &[PathBuf]) -> String {
-    listed(
+fn list_paths(paths: &[PathBuf]) -> String {
+    list_names(
         &paths
             .iter()
             .map(|path| format!("{path:?}"))
@@ -151,19 +151,19 @@ impl Policy {
     ///
     /// The agent cannot run within the policy: it has no sandbox, a backend or image that is not
     /// allowed, or a path outside the allowed folders.
-    pub fn narrow(&self, asked: Asked) -> Result<Narrowed, PolicyError> {
-        self.narrow_with(asked, |path| Ok(follow(path)?.real))
+    pub fn narrow(&self, requested: AgentConfinement) -> Result<NarrowedConfinement, PolicyError> {
+        self.narrow_with(requested, |path| Ok(follow_links(path)?.real))
     }
 
     /// Like [`Self::narrow`], with `real` as the function that follows the links of a path.
     fn narrow_with(
         &self,
-        asked: Asked,
+        requested: AgentConfinement,
         real: impl Fn(&Path) -> io::Result<PathBuf>,
-    ) -> Result<Narrowed, PolicyError> {
-        let mut left = Narrowed {
-            granted: asked,
-            said: Vec::new(),
+    ) -> Result<NarrowedConfinement, PolicyError> {
+        let mut left = NarrowedConfinement {
+            granted: requested,
+            notes: Vec::new(),
         };
         self.narrow_limits(&mut left);
         self.narrow_containment(&mut left);
@@ -172,7 +172,7 @@ impl Policy {
             && left.granted.inherit == Inherit::All
         {
             left.granted.inherit = most;
-            left.said
+            left.notes
                 .push("the host's environment is not inherited as a whole".to_owned());
         }
         let Some(mut sandbox) = left.granted.sandbox.take() else {
@@ -182,8 +182,8 @@ impl Policy {
             };
         };
         self.check_backend(&sandbox.backend)?;
-        self.narrow_options(&mut sandbox.backend, &mut left.said)?;
-        self.narrow_network(&mut sandbox.network, &mut left.said)?;
+        self.narrow_options(&mut sandbox.backend, &mut left.notes)?;
+        self.narrow_network(&mut sandbox.network, &mut left.notes)?;
         self.narrow_paths(&mut sandbox, &mut left, &real)?;
         left.granted.sandbox = Some(sandbox);
         Ok(left)
@@ -203,7 +203,7 @@ impl Policy {
     }
 
     /// Returns true if the policy sets a limit that only the intended container engine enforces.
-    fn confines(&self) -> bool {
+    fn limits_trees(&self) -> bool {
         self.needs_sandbox().is_some()
             || self.backends.is_some()
             || self.images.is_some()
@@ -211,7 +211,7 @@ impl Policy {
             || self.processes.is_some()
     }
 
-    fn narrow_limits(&self, left: &mut Narrowed) {
+    fn narrow_limits(&self, left: &mut NarrowedConfinement) {
         let limits = &mut left.granted.limits;
         let processes: fn(u64) -> String = |number| format!("{number} processes");
         let memory: fn(u64) -> String = |bytes| format!("{} of memory", shown_size(bytes));
@@ -219,29 +219,30 @@ impl Policy {
             (processes, self.processes, &mut limits.processes),
             (memory, self.memory, &mut limits.memory),
         ];
-        for (shown, most, asked) in what {
+        for (shown, most, requested) in what {
             if let Some(most) = most
-                && asked.is_none_or(|asked| asked > most)
+                && requested.is_none_or(|requested| requested > most)
             {
-                let before = asked.map_or_else(|| "no limit".to_owned(), shown);
-                left.said
+                let before = requested.map_or_else(|| "no limit".to_owned(), shown);
+                left.notes
                     .push(format!("{} at most, in place of {before}", shown(most)));
-                *asked = Some(most);
+                *requested = Some(most);
             }
         }
     }
 
-    fn narrow_containment(&self, left: &mut Narrowed) {
-        let (least, asked) = (self.containment, left.granted.containment);
+    fn narrow_containment(&self, left: &mut NarrowedConfinement) {
+        let least = self.containment;
+        let requested = left.granted.containment;
         if least.strength() > left.granted.at_least.strength() {
             left.granted.at_least = least;
         }
         // `Auto` selects the strongest available one. The check against `at_least` follows when
         // that is known.
-        if asked != Containment::Auto && asked.strength() < least.strength() {
+        if requested != Containment::Auto && requested.strength() < least.strength() {
             left.granted.containment = least;
-            left.said
-                .push(format!("containment is {least}, in place of {asked}"));
+            left.notes
+                .push(format!("containment is {least}, in place of {requested}"));
         }
     }
 
@@ -272,7 +273,7 @@ impl Policy {
     fn narrow_options(
         &self,
         backend: &mut Backend,
-        said: &mut Vec<String>,
+        notes: &mut Vec<String>,
     ) -> Result<(), PolicyError> {
         let name = backend.name();
         let (Backend::Podman { options, .. } | Backend::Docker { options, .. }) = backend else {
@@ -281,10 +282,10 @@ impl Policy {
         match &self.options {
             Some(own) if own == options => {}
             Some(own) => {
-                said.push(format!("{name} gets the policy's options"));
+                notes.push(format!("{name} gets the policy's options"));
                 options.clone_from(own);
             }
-            None if self.confines() && !options.is_empty() => {
+            None if self.limits_trees() && !options.is_empty() => {
                 return Err(PolicyError::Options { backend: name });
             }
             None => {}
@@ -295,7 +296,7 @@ impl Policy {
     fn narrow_network(
         &self,
         network: &mut Network,
-        said: &mut Vec<String>,
+        notes: &mut Vec<String>,
     ) -> Result<(), PolicyError> {
         let Some(most) = &self.network else {
             return Ok(());
@@ -304,16 +305,16 @@ impl Policy {
             (Network::None, _) | (_, Network::All) => return Ok(()),
             (_, Network::None) => Network::None,
             (Network::All, Network::Allow(names)) => Network::Allow(names.clone()),
-            (Network::Allow(asked), Network::Allow(most)) => {
-                let (asked, most) = (AllowList::parse(asked)?, AllowList::parse(most)?);
-                let both = asked.intersect(&most);
-                if both == asked {
+            (Network::Allow(requested), Network::Allow(most)) => {
+                let requested = AllowList::parse(requested)?;
+                let both = requested.intersect(&AllowList::parse(most)?);
+                if both == requested {
                     return Ok(());
                 }
                 Network::Allow(both.entries().collect())
             }
         };
-        said.push(match &less {
+        notes.push(match &less {
             Network::Allow(names) if !names.is_empty() => {
                 format!("of the network only {}", names.join(", "))
             }
@@ -326,7 +327,7 @@ impl Policy {
     fn narrow_paths(
         &self,
         sandbox: &mut Sandbox,
-        left: &mut Narrowed,
+        left: &mut NarrowedConfinement,
         real: &impl Fn(&Path) -> io::Result<PathBuf>,
     ) -> Result<(), PolicyError> {
         if self.read_only.is_none() && self.writable.is_none() {
@@ -348,28 +349,28 @@ impl Policy {
                     .collect(),
             )
         };
-        let roots = Roots {
+        let roots = AllowedRoots {
             writable: roots(&self.writable),
             read_only: roots(&self.read_only),
         };
         for path in &mut sandbox.writable {
-            *path = roots.writable("writable", place(path)?)?;
+            *path = roots.check_writable("writable", place(path)?)?;
         }
         for path in &mut sandbox.read_only {
-            *path = roots.readable("read_only", place(path)?)?;
+            *path = roots.check_readable("read_only", place(path)?)?;
         }
         // The working directory is writable unless a setting makes it read-only.
         let work_dir = place(&left.granted.work_dir)?;
         if roots.may_write(&work_dir) {
             return Ok(());
         }
-        let work_dir = roots.readable("the working directory", work_dir)?;
+        let work_dir = roots.check_readable("the working directory", work_dir)?;
         if !sandbox
             .read_only
             .iter()
             .any(|path| work_dir.starts_with(path))
         {
-            left.said
+            left.notes
                 .push(format!("the working directory {work_dir:?} is read-only"));
             sandbox.read_only.push(work_dir);
         }
@@ -379,17 +380,17 @@ impl Policy {
 
 /// Allowed folders, without links. `None` allows everything, with one exception: since writable
 /// paths can also be read, a list of readable folders limits them as well.
-struct Roots {
+struct AllowedRoots {
     writable: Option<Vec<PathBuf>>,
     read_only: Option<Vec<PathBuf>>,
 }
 
-impl Roots {
+impl AllowedRoots {
     fn may_write(&self, path: &Path) -> bool {
-        within(path, self.writable.as_deref().or(self.read_only.as_deref()))
+        is_within_any(path, self.writable.as_deref().or(self.read_only.as_deref()))
     }
 
-    fn writable(&self, list: &'static str, path: PathBuf) -> Result<PathBuf, PolicyError> {
+    fn check_writable(&self, list: &'static str, path: PathBuf) -> Result<PathBuf, PolicyError> {
         if self.may_write(&path) {
             return Ok(path);
         }
@@ -407,9 +408,9 @@ impl Roots {
 
     /// Checks a readable path. Writable folders may be read, and without a list of readable folders
     /// everything may be.
-    fn readable(&self, list: &'static str, path: PathBuf) -> Result<PathBuf, PolicyError> {
+    fn check_readable(&self, list: &'static str, path: PathBuf) -> Result<PathBuf, PolicyError> {
         let read_only = self.read_only.as_deref();
-        if within(&path, read_only) || (self.writable.is_some() && self.may_write(&path)) {
+        if is_within_any(&path, read_only) || (self.writable.is_some() && self.may_write(&path)) {
             return Ok(path);
         }
         let allowed = read_only
@@ -427,7 +428,7 @@ impl Roots {
 }
 
 /// Returns true if `path` is in one of `allowed`. No part of `path` may be a link.
-fn within(path: &Path, allowed: Option<&[PathBuf]>) -> bool {
+fn is_within_any(path: &Path, allowed: Option<&[PathBuf]>) -> bool {
     allowed.is_none_or(|allowed| allowed.iter().any(|root| path.starts_with(root)))
 }
 

@@ -3,8 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::grant::{Place, follow};
-use crate::view::View;
+use crate::grant::{ResolvedPath, follow_links};
+use crate::view::FileView;
 use crate::{Inside, SandboxError};
 use trunkline_process::{DEFAULT_PATH, is_executable, program_candidates};
 
@@ -13,7 +13,7 @@ use trunkline_process::{DEFAULT_PATH, is_executable, program_candidates};
 ///
 /// The interpreter of a script is not checked. The init program reports a missing one.
 pub(crate) fn check_programs(
-    view: &View,
+    view: &FileView,
     inside: &Inside<'_>,
     started: &[OsString],
 ) -> Result<(), SandboxError> {
@@ -25,14 +25,18 @@ pub(crate) fn check_programs(
     check_program(view, inside, inside.program)
 }
 
-fn check_program(view: &View, inside: &Inside<'_>, program: &OsStr) -> Result<(), SandboxError> {
+fn check_program(
+    view: &FileView,
+    inside: &Inside<'_>,
+    program: &OsStr,
+) -> Result<(), SandboxError> {
     let path = inside.variable("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
     let mut outside = None;
     for file in program_candidates(program, path, inside.work_dir) {
         let Some(place) = follow_program(&file) else {
             continue;
         };
-        let add = not_shown(view, &file, &place);
+        let add = missing_grants(view, &file, &place);
         if add.is_empty() {
             return Ok(());
         }
@@ -45,22 +49,22 @@ fn check_program(view: &View, inside: &Inside<'_>, program: &OsStr) -> Result<()
 }
 
 /// Returns the path of a program, with its links followed, if it is executable.
-fn follow_program(file: &Path) -> Option<Place> {
-    let place = follow(file).ok()?;
+fn follow_program(file: &Path) -> Option<ResolvedPath> {
+    let place = follow_links(file).ok()?;
     is_executable(&place.real).then_some(place)
 }
 
 /// Returns the folders to grant so that `file` and the links on its way exist inside.
-fn not_shown(view: &View, file: &Path, place: &Place) -> Vec<PathBuf> {
+fn missing_grants(view: &FileView, file: &Path, place: &ResolvedPath) -> Vec<PathBuf> {
     let mut add = Vec::new();
     for link in &place.links {
-        if !view.has_link(&link.at) {
+        if !view.contains_link(&link.at) {
             // A grant of the name as it was written also creates the link.
             add.extend(file.parent().map(Path::to_owned));
             break;
         }
     }
-    if !view.shows(&place.real) {
+    if !view.shows_host_path(&place.real) {
         let folder = place.real.parent().map(Path::to_owned);
         add.extend(folder.filter(|folder| add.first() != Some(folder)));
     }

@@ -16,18 +16,18 @@ use trunkline_process::is_executable;
 use crate::SandboxError;
 
 /// Timeout for a program that reports whether it works.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
+pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Limit of the output that is read, in bytes.
-const MAX_SAID: u64 = 64 * 1024;
+const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
 
 /// Runs `program` and returns its output, or the reason of its failure.
-pub(crate) fn ask<A: AsRef<OsStr>>(program: &Path, args: &[A]) -> Result<String, String> {
+pub(crate) fn read_output<A: AsRef<OsStr>>(program: &Path, args: &[A]) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(args);
-    match run_bounded(command, DEADLINE) {
+    match run_bounded(command, PROBE_TIMEOUT) {
         Ok(finished) if finished.success => Ok(finished.stdout),
-        Ok(finished) => Err(finished.complaint()),
+        Ok(finished) => Err(finished.last_error_line()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -35,35 +35,37 @@ pub(crate) fn ask<A: AsRef<OsStr>>(program: &Path, args: &[A]) -> Result<String,
 /// Returns the path of a program, found in the `PATH` of the host.
 pub(crate) fn find_tool(tool: &'static str) -> Result<PathBuf, SandboxError> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let runs = |file: &PathBuf| file.is_absolute() && is_executable(file);
-    let found = env::split_paths(&path).map(|dir| dir.join(tool)).find(runs);
+    let is_usable = |file: &PathBuf| file.is_absolute() && is_executable(file);
+    let found = env::split_paths(&path)
+        .map(|dir| dir.join(tool))
+        .find(is_usable);
     found.ok_or(SandboxError::Tool { tool, path })
 }
 
 /// Exit and output of a program.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct ProgramOutput {
     pub(crate) success: bool,
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Finished {
+impl ProgramOutput {
     /// Returns true if the error output, in lower case, contains `text`.
-    pub(crate) fn says(&self, text: &str) -> bool {
+    pub(crate) fn error_contains(&self, text: &str) -> bool {
         self.stderr.to_lowercase().contains(text)
     }
 
     /// Returns the last line of the error output that is not blank.
-    pub(crate) fn complaint(&self) -> String {
-        let said = self
+    pub(crate) fn last_error_line(&self) -> String {
+        let line = self
             .stderr
             .lines()
             .rev()
             .find(|line| !line.trim().is_empty());
-        said.map_or_else(
-            || "it failed without a word".to_owned(),
+        line.map_or_else(
+            || "it failed without an error message".to_owned(),
             |line| line.trim().to_owned(),
         )
     }
@@ -74,16 +76,17 @@ impl Finished {
 /// # Errors
 ///
 /// The program cannot be started, or does not end in time.
-pub(crate) fn run_bounded(mut command: Command, deadline: Duration) -> io::Result<Finished> {
+pub(crate) fn run_bounded(mut command: Command, deadline: Duration) -> io::Result<ProgramOutput> {
     // Files instead of pipes: a pipe would need a reader while the program runs, and a background
     // process that keeps it open would block that reader.
-    let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let mut out = tempfile::tempfile()?;
+    let mut err = tempfile::tempfile()?;
     command
         .stdin(Stdio::null())
         .stdout(out.try_clone()?)
         .stderr(err.try_clone()?);
     let mut child = command.spawn()?;
-    let ended = wait(&mut child, deadline);
+    let ended = wait_for_exit(&mut child, deadline);
     if !matches!(ended, Ok(true)) {
         let _ = child.kill();
     }
@@ -94,16 +97,16 @@ pub(crate) fn run_bounded(mut command: Command, deadline: Duration) -> io::Resul
             format!("no answer within {} s", deadline.as_secs()),
         ));
     }
-    Ok(Finished {
+    Ok(ProgramOutput {
         success: status.success(),
         code: status.code(),
-        stdout: said(&mut out)?,
-        stderr: said(&mut err)?,
+        stdout: read_back(&mut out)?,
+        stderr: read_back(&mut err)?,
     })
 }
 
 /// Returns true if the process ends in time.
-fn wait(child: &mut std::process::Child, deadline: Duration) -> io::Result<bool> {
+fn wait_for_exit(child: &mut std::process::Child, deadline: Duration) -> io::Result<bool> {
     let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let began = Instant::now();
     loop {
@@ -121,10 +124,10 @@ fn wait(child: &mut std::process::Child, deadline: Duration) -> io::Result<bool>
     }
 }
 
-fn said(file: &mut fs::File) -> io::Result<String> {
+fn read_back(file: &mut fs::File) -> io::Result<String> {
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
-    file.take(MAX_SAID).read_to_end(&mut bytes)?;
+    file.take(MAX_OUTPUT_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -141,14 +144,17 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_leaves_running_holds_up_no_one() {
+    fn a_background_process_does_not_delay_the_output() {
         let mut command = Command::new("sh");
-        command.args(["-c", "sleep 3 & echo said; echo wrong >&2; exit 3"]);
+        command.args(["-c", "sleep 3 & echo output; echo wrong >&2; exit 3"]);
         let finished = run_bounded(command, Duration::from_secs(20)).unwrap();
         assert!(!finished.success);
         assert_eq!(
-            (finished.stdout.as_str(), finished.complaint().as_str()),
-            ("said\n", "wrong")
+            (
+                finished.stdout.as_str(),
+                finished.last_error_line().as_str()
+            ),
+            ("output\n", "wrong")
         );
     }
 }

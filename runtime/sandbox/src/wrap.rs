@@ -26,7 +26,7 @@ impl Isolation for Sandbox {
                 let allowed = AllowList::parse(entries).map_err(SandboxError::Network)?;
                 let socket = inside.private.join("proxy.sock");
                 let options = ProxyOptions {
-                    upstream: upstream(inside.label),
+                    upstream: upstream_from_environment(inside.label),
                     ..ProxyOptions::default()
                 };
                 let proxy = Proxy::start(&socket, allowed, inside.label, options)
@@ -70,7 +70,7 @@ impl Isolation for Sandbox {
 
 /// Returns the proxy that the environment of this process names. An unusable one is logged, and
 /// connections are direct.
-fn upstream(label: &str) -> Option<UpstreamProxy> {
+fn upstream_from_environment(label: &str) -> Option<UpstreamProxy> {
     UpstreamProxy::from_environment(|name| std::env::var(name).ok()).unwrap_or_else(|why| {
         tracing::warn!(target: "trunkline::network", agent = label, "connections of the sandbox are direct: {why}");
         None
@@ -89,15 +89,16 @@ pub fn wrap(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<CommandLine, Sandb
     if matches!(sandbox.network, Network::Allow(_)) && inside.outlet.is_none() {
         return Err(SandboxError::NoOutlet);
     }
-    let grants = grant::grants(sandbox, inside)?;
+    let grants = grant::collect_grants(sandbox, inside)?;
     match &sandbox.backend {
         Backend::Bubblewrap => {
-            let tool = support::bubblewrap()?;
+            let tool = support::find_bubblewrap()?;
             let user = sandbox.user.unwrap_or((1000, 1000));
-            let home = grant::home(&grants, inside);
-            let own = accounts::write(inside.private, user, &home)?;
-            let system = view::System::read();
-            let view = view::View::new(&grants, &system, &own, &sandbox.network, inside.outlet);
+            let home = grant::home_folder(&grants, inside);
+            let files = accounts::write_etc_files(inside.private, user, &home)?;
+            let system = view::SystemFiles::read();
+            let view =
+                view::FileView::new(&grants, &system, &files, &sandbox.network, inside.outlet);
             search::check_programs(&view, inside, &sandbox.programs)?;
             Ok(bubblewrap::command_line(
                 &tool,
@@ -109,15 +110,15 @@ pub fn wrap(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<CommandLine, Sandb
             ))
         }
         Backend::Podman { image, options } | Backend::Docker { image, options } => {
-            let machine = container::Machine::read(sandbox.backend.program())?;
-            if let Some(variables) = container::variables_file(inside)? {
+            let machine = container::HostProperties::read(sandbox.backend.program())?;
+            if let Some(variables) = container::variables_file_content(inside)? {
                 write_new(
-                    &container::variables_place(inside.private),
+                    &container::variables_path(inside.private),
                     &variables,
                     0o600,
                 )?;
             }
-            let run = container::Run {
+            let run = container::ContainerRun {
                 backend: &sandbox.backend,
                 image,
                 options,

@@ -8,7 +8,7 @@
 #[path = "../../process/tests/deadlines"]
 mod deadlines {
     use trunkline_process::ChildSpec;
-    use trunkline_sandbox::{Backend, Sandbox, support};
+    use trunkline_sandbox::{Backend, Sandbox, check_backend};
     use trunkline_testing::skipped;
 
     use self::scene::{LATE, Scene};
@@ -27,7 +27,7 @@ mod deadlines {
     }
 
     fn scene() -> Option<Scene> {
-        if let Some(why) = support(&Backend::Bubblewrap).problem {
+        if let Some(why) = check_backend(&Backend::Bubblewrap).problem {
             skipped(&format!("no bubblewrap: {why}"));
             return None;
         }
@@ -35,7 +35,7 @@ mod deadlines {
     }
 
     #[test]
-    fn a_sandbox_ends_at_its_deadline_while_its_host_stands_still() {
+    fn a_sandbox_ends_at_its_deadline_while_its_host_is_stopped() {
         scene().into_iter().for_each(Scene::stop_host);
     }
 

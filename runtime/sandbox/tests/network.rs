@@ -7,6 +7,7 @@
 
 mod network {
     mod bounds;
+    mod fixture;
     mod life;
     mod names;
     mod plain;
@@ -15,5 +16,4 @@ mod network {
     mod tls;
     mod tunnel;
     mod upstream;
-    mod world;
 }

@@ -8,7 +8,7 @@
 
 mod sandbox {
     mod bubblewrap;
-    mod ground;
+    mod fixture;
     mod podman;
     mod reach;
     mod spawned;

@@ -10,7 +10,7 @@
 #[path = "../../process/tests/trees"]
 mod trees {
     use trunkline_process::ChildSpec;
-    use trunkline_sandbox::{Backend, Sandbox, support};
+    use trunkline_sandbox::{Backend, Sandbox, check_backend};
     use trunkline_testing::skipped;
 
     use self::cell::Holder;
@@ -32,7 +32,7 @@ mod trees {
     }
 
     fn run(holder: Holder) {
-        match support(&Backend::Bubblewrap).problem {
+        match check_backend(&Backend::Bubblewrap).problem {
             Some(why) => skipped(&format!("no bubblewrap: {why}")),
             None => chamber::run(holder),
         }

@@ -20,7 +20,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use trunkline_process::Inherit;
-use trunkline_sandbox::{Asked, Policy, PolicyError};
+use trunkline_sandbox::{AgentConfinement, Policy, PolicyError};
 
 use super::agent::AgentConfig;
 use super::confinement::{network_holds, paths_from};
@@ -97,7 +97,7 @@ impl Organisation {
     ///
     /// The remaining rights would not be enough for the agent. It is left unchanged.
     pub fn narrow(&self, agent: &mut AgentConfig) -> Result<Vec<String>, PolicyError> {
-        let asked = Asked {
+        let requested = AgentConfinement {
             sandbox: agent.sandbox.clone(),
             work_dir: std::path::absolute(&agent.command.work_dir)
                 .or_else(|_| std::env::current_dir())
@@ -111,7 +111,7 @@ impl Organisation {
                 Inherit::Curated
             },
         };
-        let narrowed = self.policy.narrow(asked)?;
+        let narrowed = self.policy.narrow(requested)?;
         let granted = narrowed.granted;
         if let (Some(sandbox), Some(domains)) = (&granted.sandbox, &mut agent.allowed_domains) {
             domains.retain(|domain| network_holds(&sandbox.network, domain));
@@ -121,9 +121,9 @@ impl Organisation {
         agent.containment = granted.containment;
         agent.at_least = granted.at_least;
         agent.inherit_env = granted.inherit == Inherit::All;
-        let mut said = narrowed.said;
-        said.extend(self.keep_credentials(agent));
-        Ok(said)
+        let mut notes = narrowed.notes;
+        notes.extend(self.keep_credentials(agent));
+        Ok(notes)
     }
 
     /// Removes the credentials that only the profile names, if the policy limits the environment to

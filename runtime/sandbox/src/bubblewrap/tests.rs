@@ -1,31 +1,31 @@
 use crate::Outlet;
-use crate::accounts::Own;
-use crate::grant::{Grant, Link, Place};
-use crate::view::System;
+use crate::accounts::EtcFiles;
+use crate::grant::{PathGrant, ResolvedPath, SymbolicLink};
+use crate::view::SystemFiles;
 use trunkline_process::Limits;
 
 use super::*;
 
-fn grant(path: &str, access: Access) -> Grant {
-    let place = Place {
+fn grant(path: &str, access: PathAccess) -> PathGrant {
+    let place = ResolvedPath {
         real: path.into(),
         links: Vec::new(),
     };
-    Grant {
+    PathGrant {
         list: "test",
         named: path.into(),
-        also: Vec::new(),
+        aliases: Vec::new(),
         place,
         access,
-        given: false,
+        is_implied: false,
     }
 }
 
-fn system() -> System {
+fn system() -> SystemFiles {
     let same = |path: &str| (path.into(), path.into());
-    System {
+    SystemFiles {
         folders: vec!["/usr".into(), "/lib32".into()],
-        links: vec![Link {
+        links: vec![SymbolicLink {
             at: "/bin".into(),
             target: "usr/bin".into(),
         }],
@@ -63,8 +63,8 @@ fn lines(line: &CommandLine) -> String {
     format!("{}{text}\n{}", line.program.display(), variables.join("\n"))
 }
 
-fn made(
-    grants: &[Grant],
+fn build(
+    grants: &[PathGrant],
     network: &Network,
     outlet: Option<&Outlet>,
     environment: &[(&str, &str)],
@@ -92,9 +92,9 @@ fn made(
         unwritable: &[],
         reserved: &[],
     };
-    let own = Own::within(inside.private);
-    let view = View::new(grants, &system(), &own, network, outlet);
-    let tool = Bubblewrap {
+    let files = EtcFiles::in_private_folder(inside.private);
+    let view = FileView::new(grants, &system(), &files, network, outlet);
+    let tool = BubblewrapTool {
         program: "/usr/bin/bwrap".into(),
         disable_userns: true,
     };
@@ -108,20 +108,20 @@ fn made(
     )
 }
 
-fn usual() -> Vec<Grant> {
+fn usual() -> Vec<PathGrant> {
     vec![
-        grant("/srv/work", Access::Write),
-        grant("/srv/work/.git", Access::Read),
-        grant("/tmp/exchange", Access::Write),
-        grant("/tmp/private", Access::Read),
-        grant("/tmp/private/tmp", Access::Write),
-        grant("/opt/trunkline", Access::Read),
+        grant("/srv/work", PathAccess::Write),
+        grant("/srv/work/.git", PathAccess::Read),
+        grant("/tmp/exchange", PathAccess::Write),
+        grant("/tmp/private", PathAccess::Read),
+        grant("/tmp/private/tmp", PathAccess::Write),
+        grant("/opt/trunkline", PathAccess::Read),
     ]
 }
 
 #[test]
 fn nothing_but_what_is_granted_and_no_network() {
-    let line = made(
+    let line = build(
         &usual(),
         &Network::None,
         None,
@@ -145,7 +145,7 @@ fn an_allow_list_is_one_socket_and_the_variables_that_name_it() {
         socket: "/tmp/p/proxy.sock".into(),
     };
     let network = Network::Allow(vec!["example.org".into()]);
-    insta::assert_snapshot!(lines(&made(
+    insta::assert_snapshot!(lines(&build(
         &usual(),
         &network,
         Some(&outlet),
@@ -155,34 +155,34 @@ fn an_allow_list_is_one_socket_and_the_variables_that_name_it() {
 
 #[test]
 fn the_whole_network_comes_with_its_names() {
-    insta::assert_snapshot!(lines(&made(&usual(), &Network::All, None, &[])));
+    insta::assert_snapshot!(lines(&build(&usual(), &Network::All, None, &[])));
 }
 
 #[test]
 fn links_lead_where_they_do_outside() {
     let mut grants = usual();
-    let linked = Place {
+    let linked = ResolvedPath {
         real: "/data/real".into(),
         links: vec![
-            Link {
+            SymbolicLink {
                 at: "/home/u/link".into(),
                 target: "/data/real".into(),
             },
-            Link {
+            SymbolicLink {
                 at: "/srv/work/seen".into(),
                 target: "/data/real".into(),
             },
-            Link {
+            SymbolicLink {
                 at: "/bin".into(),
                 target: "/usr/bin".into(),
             },
         ],
     };
-    grants.push(Grant {
+    grants.push(PathGrant {
         place: linked,
-        ..grant("/home/u/link", Access::Read)
+        ..grant("/home/u/link", PathAccess::Read)
     });
-    let text = lines(&made(&grants, &Network::None, None, &[]));
+    let text = lines(&build(&grants, &Network::None, None, &[]));
     assert!(
         text.contains("\n--symlink /data/real /home/u/link\n"),
         "{text}"
@@ -195,22 +195,22 @@ fn links_lead_where_they_do_outside() {
 }
 
 #[test]
-fn what_its_surroundings_give_is_not_mounted_again_and_its_links_are_made() {
+fn an_implied_grant_is_not_mounted_again_and_its_links_are_created() {
     let mut grants = usual();
-    let link = Link {
+    let link = SymbolicLink {
         at: "/home/u/link".into(),
         target: "/srv/work/deep".into(),
     };
-    let place = Place {
+    let place = ResolvedPath {
         real: "/srv/work/deep".into(),
         links: vec![link],
     };
-    grants.push(Grant {
+    grants.push(PathGrant {
         place,
-        given: true,
-        ..grant("/home/u/link", Access::Write)
+        is_implied: true,
+        ..grant("/home/u/link", PathAccess::Write)
     });
-    let text = lines(&made(&grants, &Network::None, None, &[]));
+    let text = lines(&build(&grants, &Network::None, None, &[]));
     assert!(!text.contains("--bind /srv/work/deep"), "{text}");
     assert!(
         text.contains("\n--symlink /srv/work/deep /home/u/link\n"),
@@ -221,15 +221,15 @@ fn what_its_surroundings_give_is_not_mounted_again_and_its_links_are_made() {
 #[test]
 fn all_of_the_machine_lies_under_what_the_sandbox_makes() {
     let mut grants = usual();
-    grants.push(grant("/", Access::Read));
-    insta::assert_snapshot!(lines(&made(&grants, &Network::None, None, &[])));
+    grants.push(grant("/", PathAccess::Read));
+    insta::assert_snapshot!(lines(&build(&grants, &Network::None, None, &[])));
 }
 
 #[test]
 fn a_granted_folder_is_the_hosts_own_and_not_mixed() {
     let mut grants = usual();
-    grants.push(grant("/etc", Access::Read));
-    let text = lines(&made(&grants, &Network::None, None, &[]));
+    grants.push(grant("/etc", PathAccess::Read));
+    let text = lines(&build(&grants, &Network::None, None, &[]));
     assert!(text.contains("\n--ro-bind /etc /etc\n"), "{text}");
     assert!(
         !text.contains("/etc/passwd") && !text.contains("/etc/localtime"),
@@ -239,6 +239,6 @@ fn a_granted_folder_is_the_hosts_own_and_not_mixed() {
 
 #[test]
 fn an_old_bubblewrap_gets_no_flag_that_it_does_not_know() {
-    let flags = isolation(false, &Network::None);
+    let flags = isolation_args(false, &Network::None);
     assert!(!flags.iter().any(|flag| flag == "--disable-userns"));
 }

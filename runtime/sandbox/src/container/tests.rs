@@ -1,35 +1,35 @@
 use crate::Outlet;
-use crate::grant::Place;
+use crate::grant::ResolvedPath;
 use trunkline_process::Limits;
 
 use super::*;
 
-fn grant(path: &str, access: Access) -> Grant {
-    let place = Place {
+fn grant(path: &str, access: PathAccess) -> PathGrant {
+    let place = ResolvedPath {
         real: path.into(),
         links: Vec::new(),
     };
-    Grant {
+    PathGrant {
         list: "test",
         named: path.into(),
-        also: Vec::new(),
+        aliases: Vec::new(),
         place,
         access,
-        given: false,
+        is_implied: false,
     }
 }
 
-fn usual() -> Vec<Grant> {
+fn usual() -> Vec<PathGrant> {
     vec![
-        grant("/srv/work", Access::Write),
-        grant("/tmp/private", Access::Read),
-        grant("/tmp/private/tmp", Access::Write),
-        grant("/opt/trunkline", Access::Read),
+        grant("/srv/work", PathAccess::Write),
+        grant("/tmp/private", PathAccess::Read),
+        grant("/tmp/private/tmp", PathAccess::Write),
+        grant("/opt/trunkline", PathAccess::Read),
     ]
 }
 
-fn machine(user: u32) -> Machine {
-    Machine {
+fn machine(user: u32) -> HostProperties {
+    HostProperties {
         program: "/usr/bin/engine".into(),
         user: (user, user),
         open_files: 4096,
@@ -70,14 +70,14 @@ struct Case {
     outlet: Option<Outlet>,
     user: Option<(u32, u32)>,
     host: u32,
-    grants: Vec<Grant>,
+    grants: Vec<PathGrant>,
     environment: BTreeMap<OsString, OsString>,
     declared: BTreeMap<OsString, OsString>,
     program: &'static str,
 }
 
 impl Case {
-    fn of(backend: Backend) -> Self {
+    fn new(backend: Backend) -> Self {
         Self {
             backend,
             network: Network::None,
@@ -128,7 +128,7 @@ impl Case {
         })
     }
 
-    fn made(&self) -> Result<CommandLine, SandboxError> {
+    fn build(&self) -> Result<CommandLine, SandboxError> {
         let mut sandbox = Sandbox::new(self.backend.clone());
         sandbox.network = self.network.clone();
         sandbox.user = self.user;
@@ -138,7 +138,7 @@ impl Case {
             panic!("a container")
         };
         let machine = machine(self.host);
-        let run = Run {
+        let run = ContainerRun {
             backend: &self.backend,
             image,
             options,
@@ -150,7 +150,7 @@ impl Case {
 
     #[track_caller]
     fn args(&self) -> Vec<String> {
-        self.made()
+        self.build()
             .unwrap()
             .args
             .iter()
@@ -177,9 +177,9 @@ fn lines(line: &CommandLine) -> String {
 #[test]
 fn podman_without_a_network() {
     insta::assert_snapshot!(lines(
-        &Case::of(podman())
+        &Case::new(podman())
             .declare("API_KEY", "hush")
-            .made()
+            .build()
             .unwrap()
     ));
 }
@@ -187,27 +187,27 @@ fn podman_without_a_network() {
 #[test]
 fn docker_without_a_network() {
     insta::assert_snapshot!(lines(
-        &Case::of(docker())
+        &Case::new(docker())
             .declare("API_KEY", "hush")
-            .made()
+            .build()
             .unwrap()
     ));
 }
 
 #[test]
 fn podman_with_an_allow_list() {
-    let mut case = Case::of(podman());
+    let mut case = Case::new(podman());
     case.network = Network::Allow(vec!["example.org".into()]);
     case.outlet = Some(Outlet {
         port: 3128,
         socket: "/tmp/p/proxy.sock".into(),
     });
-    insta::assert_snapshot!(lines(&case.made().unwrap()));
+    insta::assert_snapshot!(lines(&case.build().unwrap()));
 }
 
 #[test]
 fn podman_without_root_maps_the_hosts_user() {
-    let mut case = Case::of(podman());
+    let mut case = Case::new(podman());
     case.host = 1001;
     assert!(
         case.args()
@@ -223,18 +223,18 @@ fn podman_without_root_maps_the_hosts_user() {
 
 #[test]
 fn the_whole_network_is_the_engines_own() {
-    let mut case = Case::of(docker());
+    let mut case = Case::new(docker());
     case.network = Network::All;
     assert!(!case.args().iter().any(|arg| arg.starts_with("--network")));
 }
 
 #[test]
 fn what_the_client_reads_stays_the_hosts_own() {
-    let case = Case::of(podman())
+    let case = Case::new(podman())
         .declare("PATH", "/opt/bin")
         .declare("DOCKER_HOST", "tcp://inside:1")
         .declare("LD_PRELOAD", "/srv/work/evil.so");
-    let line = case.made().unwrap();
+    let line = case.build().unwrap();
     assert_eq!(line.environment[OsStr::new("PATH")], "/host/bin");
     assert_eq!(line.environment[OsStr::new("HOME")], "/host/home");
     assert!(!line.environment.contains_key(OsStr::new("DOCKER_HOST")));
@@ -248,7 +248,7 @@ fn what_the_client_reads_stays_the_hosts_own() {
 
 #[test]
 fn values_that_may_be_secret_are_in_a_file_and_not_in_arguments() {
-    let case = Case::of(podman())
+    let case = Case::new(podman())
         .declare("DOCKER_AUTH", "hush=1 #2")
         .declare("REGISTRY_TOKEN", "")
         .declare("LD_PRELOAD", "/srv/work/evil.so")
@@ -264,40 +264,40 @@ fn values_that_may_be_secret_are_in_a_file_and_not_in_arguments() {
             .any(|arg| arg.contains("hush") || arg.contains("evil")),
         "{args:?}"
     );
-    let file = String::from_utf8(case.with(variables_file).unwrap().unwrap()).unwrap();
+    let file = String::from_utf8(case.with(variables_file_content).unwrap().unwrap()).unwrap();
     assert_eq!(
         file,
         "DOCKER_AUTH=hush=1 #2\nLD_PRELOAD=/srv/work/evil.so\nREGISTRY_TOKEN=\n"
     );
 
-    let none = Case::of(podman())
+    let none = Case::new(podman())
         .declare("PATH", "/opt/bin")
         .declare("API_KEY", "hush");
-    assert_eq!(none.with(variables_file).unwrap(), None);
+    assert_eq!(none.with(variables_file_content).unwrap(), None);
     assert!(!none.args().iter().any(|arg| arg.starts_with("--env-file")));
 
     for broken in ["one\nDOCKER_TWO=hush", "hush\r"] {
-        let broken = Case::of(docker()).declare("DOCKER_KEY", broken);
-        let said = broken.with(variables_file).unwrap_err().to_string();
+        let broken = Case::new(docker()).declare("DOCKER_KEY", broken);
+        let error = broken.with(variables_file_content).unwrap_err().to_string();
         assert!(
-            said.contains("DOCKER_KEY") && said.contains("line break") && !said.contains("hush"),
-            "{said}"
+            error.contains("DOCKER_KEY") && error.contains("line break") && !error.contains("hush"),
+            "{error}"
         );
     }
 }
 
 #[test]
-fn a_second_name_does_not_widen_what_lies_within() {
-    let mut case = Case::of(podman());
-    case.grants.push(Grant {
-        also: vec!["/link".into()],
-        ..grant("/data", Access::Write)
+fn a_second_name_does_not_widen_inner_grants() {
+    let mut case = Case::new(podman());
+    case.grants.push(PathGrant {
+        aliases: vec!["/link".into()],
+        ..grant("/data", PathAccess::Write)
     });
-    case.grants.push(grant("/data/.git", Access::Read));
-    case.grants.push(Grant {
-        also: vec!["/deep".into()],
-        given: true,
-        ..grant("/data/deep", Access::Write)
+    case.grants.push(grant("/data/.git", PathAccess::Read));
+    case.grants.push(PathGrant {
+        aliases: vec!["/deep".into()],
+        is_implied: true,
+        ..grant("/data/deep", PathAccess::Write)
     });
     let args = case.args();
     assert!(
@@ -308,30 +308,30 @@ fn a_second_name_does_not_widen_what_lies_within() {
         args.contains(&"--volume=/data/deep:/deep:rw".to_owned()),
         "{args:?}"
     );
-    for given in [
+    for volume in [
         "/data:/data:rw",
         "/data:/link:rw",
         "/data/.git:/data/.git:ro",
         "/data/.git:/link/.git:ro",
     ] {
         assert!(
-            args.contains(&format!("--volume={given}")),
-            "{given}: {args:?}"
+            args.contains(&format!("--volume={volume}")),
+            "{volume}: {args:?}"
         );
     }
 }
 
 #[test]
 fn what_is_covered_is_empty_under_every_name() {
-    let data = Grant {
-        also: vec!["/link".into()],
-        ..grant("/data", Access::Read)
+    let data = PathGrant {
+        aliases: vec!["/link".into()],
+        ..grant("/data", PathAccess::Read)
     };
     for (backend, words) in [(podman(), "size=64k,notmpcopyup"), (docker(), "size=64k")] {
-        let mut case = Case::of(backend);
+        let mut case = Case::new(backend);
         case.grants.push(data.clone());
-        case.grants.push(grant("/data/state", Access::Covered));
-        case.grants.push(grant("/data/log", Access::Masked));
+        case.grants.push(grant("/data/state", PathAccess::Covered));
+        case.grants.push(grant("/data/log", PathAccess::Masked));
         let args = case.args();
         for at in ["/data/state", "/link/state"] {
             assert!(args.contains(&format!("--tmpfs={at}:{words}")), "{args:?}");
@@ -354,7 +354,7 @@ fn what_is_covered_is_empty_under_every_name() {
 
 #[test]
 fn a_built_in_adapter_brings_its_program() {
-    let mut case = Case::of(podman());
+    let mut case = Case::new(podman());
     assert!(
         !case
             .args()
@@ -369,16 +369,16 @@ fn a_built_in_adapter_brings_its_program() {
 
 #[test]
 fn what_cannot_be_written_is_refused() {
-    let mut case = Case::of(podman());
-    case.grants.push(grant("/a:b", Access::Read));
-    assert!(case.made().unwrap_err().to_string().contains("colon"));
+    let mut case = Case::new(podman());
+    case.grants.push(grant("/a:b", PathAccess::Read));
+    assert!(case.build().unwrap_err().to_string().contains("colon"));
     for image in ["", "--privileged"] {
-        let case = Case::of(Backend::Docker {
+        let case = Case::new(Backend::Docker {
             image: image.into(),
             options: vec![],
         });
         assert!(
-            case.made()
+            case.build()
                 .unwrap_err()
                 .to_string()
                 .contains("not the name of an image")

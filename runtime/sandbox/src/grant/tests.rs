@@ -10,7 +10,7 @@ use trunkline_process::Limits;
 use super::*;
 
 /// Folders of a test: `private/one/tmp`, `work`, `data/deep`, `init`.
-struct Ground {
+struct GrantFixture {
     dir: TempDir,
     sandbox: Sandbox,
     work_dir: PathBuf,
@@ -23,7 +23,7 @@ struct Ground {
     declared: BTreeMap<OsString, OsString>,
 }
 
-impl Ground {
+impl GrantFixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         for folder in [
@@ -36,7 +36,7 @@ impl Ground {
             fs::create_dir_all(dir.path().join(folder)).unwrap();
         }
         fs::write(dir.path().join("init"), "").unwrap();
-        let mut ground = Self {
+        let mut fixture = Self {
             sandbox: Sandbox::new(Backend::Bubblewrap),
             work_dir: PathBuf::new(),
             outlet: None,
@@ -48,8 +48,8 @@ impl Ground {
             declared: BTreeMap::new(),
             dir,
         };
-        ground.work_dir = ground.at("work");
-        ground
+        fixture.work_dir = fixture.at("work");
+        fixture
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -78,20 +78,20 @@ impl Ground {
         })
     }
 
-    fn grants(&self) -> Result<Vec<Grant>, SandboxError> {
-        self.with(|inside| grants(&self.sandbox, inside))
+    fn grants(&self) -> Result<Vec<PathGrant>, SandboxError> {
+        self.with(|inside| collect_grants(&self.sandbox, inside))
     }
 
     /// Returns the grants below the test's folder, in order, such as `w work`.
     #[track_caller]
     fn granted(&self) -> Vec<String> {
         let root = self.at("");
-        let shown = |grant: &Grant| {
+        let shown = |grant: &PathGrant| {
             let access = match grant.access {
-                Access::Covered => '-',
-                Access::Masked => 'x',
-                Access::Read => 'r',
-                Access::Write => 'w',
+                PathAccess::Covered => '-',
+                PathAccess::Masked => 'x',
+                PathAccess::Read => 'r',
+                PathAccess::Write => 'w',
             };
             format!(
                 "{access} {}",
@@ -125,15 +125,15 @@ const ALWAYS: [&str; 5] = [
 
 #[test]
 fn every_child_has_its_folders() {
-    assert_eq!(Ground::new().granted(), ALWAYS);
+    assert_eq!(GrantFixture::new().granted(), ALWAYS);
 }
 
 #[test]
 fn nested_grants_go_from_outer_to_inner_and_the_inner_one_counts() {
-    let mut ground = Ground::new();
-    ground.sandbox.writable = vec![ground.at("data")];
-    ground.sandbox.read_only = vec![ground.at("data/deep"), ground.at("work/sub")];
-    let granted = ground.granted();
+    let mut fixture = GrantFixture::new();
+    fixture.sandbox.writable = vec![fixture.at("data")];
+    fixture.sandbox.read_only = vec![fixture.at("data/deep"), fixture.at("work/sub")];
+    let granted = fixture.granted();
     let position = |of: &str| {
         granted
             .iter()
@@ -145,48 +145,48 @@ fn nested_grants_go_from_outer_to_inner_and_the_inner_one_counts() {
 }
 
 #[test]
-fn a_working_directory_is_read_only_where_it_is_listed_or_lies_in_what_is() {
+fn a_working_directory_in_a_read_only_path_is_read_only() {
     for listed in ["work", ""] {
-        let mut ground = Ground::new();
+        let mut fixture = GrantFixture::new();
         // The test's folder itself contains private folders.
         if listed.is_empty() {
-            ground.work_dir = ground.at("data/deep");
-            ground.sandbox.read_only = vec![ground.at("data")];
+            fixture.work_dir = fixture.at("data/deep");
+            fixture.sandbox.read_only = vec![fixture.at("data")];
         } else {
-            ground.sandbox.read_only = vec![ground.at(listed)];
+            fixture.sandbox.read_only = vec![fixture.at(listed)];
         }
-        let work_dir = ground.work_dir.clone();
-        let grants = ground.grants().unwrap();
+        let work_dir = fixture.work_dir.clone();
+        let grants = fixture.grants().unwrap();
         let found = grants
             .iter()
             .find(|grant| grant.place.real == work_dir)
             .unwrap();
-        assert_eq!(found.access, Access::Read, "{listed}");
+        assert_eq!(found.access, PathAccess::Read, "{listed}");
     }
 }
 
 #[test]
-fn of_the_same_path_twice_the_narrower_counts() {
-    let mut ground = Ground::new();
-    ground.sandbox.writable = vec![ground.at("data")];
-    ground.sandbox.read_only = vec![ground.at("data")];
-    assert!(ground.granted().contains(&"r data".to_owned()));
-    assert!(!ground.granted().contains(&"w data".to_owned()));
+fn of_two_grants_of_one_path_the_narrower_counts() {
+    let mut fixture = GrantFixture::new();
+    fixture.sandbox.writable = vec![fixture.at("data")];
+    fixture.sandbox.read_only = vec![fixture.at("data")];
+    assert!(fixture.granted().contains(&"r data".to_owned()));
+    assert!(!fixture.granted().contains(&"w data".to_owned()));
 }
 
 #[test]
 fn a_link_grants_what_it_leads_to_by_both_names() {
-    let mut ground = Ground::new();
-    symlink("data", ground.at("first")).unwrap();
-    symlink(ground.at("first"), ground.at("second")).unwrap();
-    ground.sandbox.read_only = vec![ground.at("second/deep")];
-    let grants = ground.grants().unwrap();
+    let mut fixture = GrantFixture::new();
+    symlink("data", fixture.at("first")).unwrap();
+    symlink(fixture.at("first"), fixture.at("second")).unwrap();
+    fixture.sandbox.read_only = vec![fixture.at("second/deep")];
+    let grants = fixture.grants().unwrap();
     let grant = grants
         .iter()
         .find(|grant| grant.list == "read_only")
         .unwrap();
-    assert_eq!(grant.place.real, ground.at("data/deep"));
-    assert_eq!(grant.also, [ground.at("second/deep")]);
+    assert_eq!(grant.place.real, fixture.at("data/deep"));
+    assert_eq!(grant.aliases, [fixture.at("second/deep")]);
     let links: Vec<_> = grant
         .place
         .links
@@ -196,63 +196,63 @@ fn a_link_grants_what_it_leads_to_by_both_names() {
     assert_eq!(
         links,
         [
-            (ground.at("second"), ground.at("data")),
-            (ground.at("first"), ground.at("data"))
+            (fixture.at("second"), fixture.at("data")),
+            (fixture.at("first"), fixture.at("data"))
         ]
     );
 }
 
 #[test]
 fn dots_are_followed_as_the_system_does() {
-    let mut ground = Ground::new();
-    symlink(ground.at("data/deep"), ground.at("link")).unwrap();
-    ground.sandbox.read_only = vec![ground.at("./link/../../work/sub")];
-    assert!(ground.granted().contains(&"r work/sub".to_owned()));
+    let mut fixture = GrantFixture::new();
+    symlink(fixture.at("data/deep"), fixture.at("link")).unwrap();
+    fixture.sandbox.read_only = vec![fixture.at("./link/../../work/sub")];
+    assert!(fixture.granted().contains(&"r work/sub".to_owned()));
 }
 
 #[test]
 fn a_link_in_something_writable_may_not_lead_out_of_it() {
-    let mut ground = Ground::new();
-    symlink(ground.at("data"), ground.at("work/turned")).unwrap();
-    ground.sandbox.read_only = vec![ground.at("work/turned")];
-    let said = ground.refused();
+    let mut fixture = GrantFixture::new();
+    symlink(fixture.at("data"), fixture.at("work/turned")).unwrap();
+    fixture.sandbox.read_only = vec![fixture.at("work/turned")];
+    let error = fixture.refused();
     assert_eq!(
-        said,
+        error,
         r#"grant "work/turned" (read_only): "work/turned" is a link that the child can turn, as it may write in "work"; name "data" instead"#
     );
 
-    symlink(ground.at("work/sub"), ground.at("work/within")).unwrap();
-    ground.sandbox.read_only = vec![ground.at("work/within")];
+    symlink(fixture.at("work/sub"), fixture.at("work/within")).unwrap();
+    fixture.sandbox.read_only = vec![fixture.at("work/within")];
     assert!(
-        ground.granted().contains(&"r work/sub".to_owned()),
+        fixture.granted().contains(&"r work/sub".to_owned()),
         "it leads to what is granted anyway"
     );
 
     // An indirect link is rejected too: only the first link belongs to the operator.
-    symlink(ground.at("work/turned"), ground.at("detour")).unwrap();
-    ground.sandbox.read_only = vec![ground.at("detour")];
-    assert!(ground.refused().contains("can turn"));
+    symlink(fixture.at("work/turned"), fixture.at("detour")).unwrap();
+    fixture.sandbox.read_only = vec![fixture.at("detour")];
+    assert!(fixture.refused().contains("can turn"));
 }
 
 #[test]
-fn what_is_missing_or_not_absolute_is_told() {
-    let mut ground = Ground::new();
-    ground.sandbox.read_only = vec!["relative".into()];
+fn missing_and_relative_paths_are_rejected() {
+    let mut fixture = GrantFixture::new();
+    fixture.sandbox.read_only = vec!["relative".into()];
     assert_eq!(
-        ground.refused(),
+        fixture.refused(),
         r#"grant "relative" (read_only): the path is not absolute"#
     );
     for missing in ["nothing", "dangling", "circle"] {
-        symlink("nowhere", ground.at("dangling")).ok();
-        symlink("circle", ground.at("circle")).ok();
-        ground.sandbox.read_only = vec![];
-        ground.sandbox.writable = vec![ground.at(missing)];
-        let said = ground.refused();
+        symlink("nowhere", fixture.at("dangling")).ok();
+        symlink("circle", fixture.at("circle")).ok();
+        fixture.sandbox.read_only = vec![];
+        fixture.sandbox.writable = vec![fixture.at(missing)];
+        let error = fixture.refused();
         assert!(
-            said.starts_with(&format!(
+            error.starts_with(&format!(
                 "grant {missing:?} (writable): it cannot be looked at"
             )),
-            "{said}"
+            "{error}"
         );
     }
 }
@@ -260,130 +260,130 @@ fn what_is_missing_or_not_absolute_is_told() {
 #[test]
 fn what_a_sandbox_makes_itself_or_what_opens_the_machine_is_refused() {
     for (path, access, part) in [
-        ("/proc", Access::Read, "/proc of its own"),
-        ("/proc/self", Access::Read, "/proc of its own"),
-        ("/dev/null", Access::Write, "/dev of its own"),
-        ("/", Access::Write, "all of the machine"),
-        ("/sys", Access::Write, "settings of the kernel"),
+        ("/proc", PathAccess::Read, "/proc of its own"),
+        ("/proc/self", PathAccess::Read, "/proc of its own"),
+        ("/dev/null", PathAccess::Write, "/dev of its own"),
+        ("/", PathAccess::Write, "all of the machine"),
+        ("/sys", PathAccess::Write, "settings of the kernel"),
     ] {
         if !Path::new(path).exists() {
             continue;
         }
-        let mut ground = Ground::new();
+        let mut fixture = GrantFixture::new();
         match access {
-            Access::Covered | Access::Masked | Access::Read => {
-                ground.sandbox.read_only = vec![path.into()]
+            PathAccess::Covered | PathAccess::Masked | PathAccess::Read => {
+                fixture.sandbox.read_only = vec![path.into()]
             }
-            Access::Write => ground.sandbox.writable = vec![path.into()],
+            PathAccess::Write => fixture.sandbox.writable = vec![path.into()],
         }
-        let said = ground.refused();
-        assert!(said.contains(part), "{path}: {said}");
+        let error = fixture.refused();
+        assert!(error.contains(part), "{path}: {error}");
     }
-    let mut ground = Ground::new();
-    ground.work_dir = "/".into();
+    let mut fixture = GrantFixture::new();
+    fixture.work_dir = "/".into();
     assert!(
-        ground.refused().contains("all of the machine"),
+        fixture.refused().contains("all of the machine"),
         "as a working directory too"
     );
 }
 
 #[test]
 fn the_way_to_the_proxy_is_covered_by_nothing() {
-    let mut ground = Ground::new();
-    ground.sandbox.read_only = vec!["/run".into()];
-    assert!(ground.grants().is_ok(), "nothing has to be there");
-    ground.outlet = Some(Outlet {
+    let mut fixture = GrantFixture::new();
+    fixture.sandbox.read_only = vec!["/run".into()];
+    assert!(fixture.grants().is_ok(), "nothing has to be there");
+    fixture.outlet = Some(Outlet {
         port: 3128,
-        socket: ground.at("init"),
+        socket: fixture.at("init"),
     });
-    assert!(ground.refused().contains("/run/trunkline"));
+    assert!(fixture.refused().contains("/run/trunkline"));
 }
 
 #[test]
 fn what_the_host_keeps_to_itself_is_not_shown() {
-    let mut ground = Ground::new();
-    symlink("data", ground.at("link")).unwrap();
-    ground.hidden = vec![ground.at("state"), ground.at("link/not/made/yet")];
+    let mut fixture = GrantFixture::new();
+    symlink("data", fixture.at("link")).unwrap();
+    fixture.hidden = vec![fixture.at("state"), fixture.at("link/not/made/yet")];
     for (path, part) in [
         ("private", "private folders of others"),
         ("private/one", "which the host keeps to itself"),
         ("private/one/tmp", "which the host keeps to itself"),
         ("state", "which the host keeps to itself"),
     ] {
-        ground.sandbox.read_only = vec![ground.at(path)];
-        let said = ground.refused();
-        assert!(said.contains(part), "{path}: {said}");
+        fixture.sandbox.read_only = vec![fixture.at(path)];
+        let error = fixture.refused();
+        assert!(error.contains(part), "{path}: {error}");
     }
-    ground.sandbox.read_only = vec![];
+    fixture.sandbox.read_only = vec![];
     for (path, part) in [
         ("data", "which the host keeps to itself"),
         ("", "private folders of others"),
     ] {
-        ground.sandbox.writable = vec![ground.at(path)];
-        let said = ground.refused();
-        assert!(said.contains(part), "{path}: {said}");
+        fixture.sandbox.writable = vec![fixture.at(path)];
+        let error = fixture.refused();
+        assert!(error.contains(part), "{path}: {error}");
     }
-    ground.sandbox.writable = vec![ground.at("data/deep")];
-    assert!(ground.grants().is_ok());
+    fixture.sandbox.writable = vec![fixture.at("data/deep")];
+    assert!(fixture.grants().is_ok());
 }
 
 #[test]
-fn what_the_host_keeps_to_itself_is_covered_where_all_around_can_be_read() {
-    let mut ground = Ground::new();
-    symlink("data", ground.at("link")).unwrap();
-    ground.hidden = vec![
-        ground.at("state"),
-        ground.at("link/deep"),
-        ground.at("data/not/made/yet"),
+fn hidden_paths_in_readable_grants_are_covered() {
+    let mut fixture = GrantFixture::new();
+    symlink("data", fixture.at("link")).unwrap();
+    fixture.hidden = vec![
+        fixture.at("state"),
+        fixture.at("link/deep"),
+        fixture.at("data/not/made/yet"),
     ];
-    ground.sandbox.read_only = vec![ground.at("data")];
-    let granted = ground.granted();
+    fixture.sandbox.read_only = vec![fixture.at("data")];
+    let granted = fixture.granted();
     assert!(granted.ends_with(&[
         "- data/deep".into(),
         "r private/one".into(),
         "w private/one/tmp".into()
     ]));
-    ground.sandbox.read_only = vec![ground.at("")];
-    let covers: Vec<_> = ground
+    fixture.sandbox.read_only = vec![fixture.at("")];
+    let covers: Vec<_> = fixture
         .granted()
         .into_iter()
         .filter(|grant| grant.starts_with('-'))
         .collect();
     assert_eq!(covers, ["- private", "- state", "- data/deep"]);
-    ground
+    fixture
         .environment
-        .insert("HOME".into(), ground.at("state").into());
-    let grants = ground.grants().unwrap();
+        .insert("HOME".into(), fixture.at("state").into());
+    let grants = fixture.grants().unwrap();
     assert_eq!(
-        ground.with(|inside| home(&grants, inside)),
-        ground.at("private/one/tmp"),
+        fixture.with(|inside| home_folder(&grants, inside)),
+        fixture.at("private/one/tmp"),
         "no home is covered"
     );
 }
 
 #[test]
-fn what_is_covered_is_covered_where_all_around_can_be_written_too() {
-    let mut ground = Ground::new();
-    fs::create_dir_all(ground.at("work/a/journal")).unwrap();
+fn covered_paths_in_writable_grants_are_covered() {
+    let mut fixture = GrantFixture::new();
+    fs::create_dir_all(fixture.at("work/a/journal")).unwrap();
     for file in [
         "work/a/journal/host.sock",
         "work/wire.log",
         "data/deep/other.sock",
     ] {
-        fs::write(ground.at(file), "").unwrap();
+        fs::write(fixture.at(file), "").unwrap();
     }
-    symlink("work/a", ground.at("link")).unwrap();
-    ground.covered = [
+    symlink("work/a", fixture.at("link")).unwrap();
+    fixture.covered = [
         "link/journal/host.sock",
         "link/journal",
         "work/wire.log",
         "data/deep/other.sock",
         "work/no",
     ]
-    .map(|path| ground.at(path))
+    .map(|path| fixture.at(path))
     .into();
     let of_work = ["w work", "w work/a", "x work/wire.log", "- work/a/journal"];
-    let granted = ground.granted();
+    let granted = fixture.granted();
     let seen: Vec<_> = granted
         .iter()
         .filter(|grant| grant.contains("work"))
@@ -393,9 +393,9 @@ fn what_is_covered_is_covered_where_all_around_can_be_written_too() {
         "what lies in nothing that is granted, and what is not there, is left out"
     );
     assert_eq!(granted.len(), ALWAYS.len() + 3);
-    ground.sandbox.read_only = vec![ground.at("data")];
+    fixture.sandbox.read_only = vec![fixture.at("data")];
     assert!(
-        ground
+        fixture
             .granted()
             .contains(&"x data/deep/other.sock".to_owned())
     );
@@ -404,35 +404,35 @@ fn what_is_covered_is_covered_where_all_around_can_be_written_too() {
         ("link/journal/host.sock", "work/a/journal"),
         ("work/wire.log", "work/wire.log"),
     ] {
-        ground.sandbox.read_only = vec![ground.at(within)];
-        let said = ground.refused();
+        fixture.sandbox.read_only = vec![fixture.at(within)];
+        let error = fixture.refused();
         assert!(
-            said.ends_with(&format!("it is in {of:?}, which the host keeps to itself")),
-            "{said}"
+            error.ends_with(&format!("it is in {of:?}, which the host keeps to itself")),
+            "{error}"
         );
     }
 }
 
 #[test]
 fn all_of_the_machine_may_be_read_where_an_empty_folder_covers_the_private_ones() {
-    let mut ground = Ground::new();
-    ground.sandbox.read_only = vec!["/".into()];
-    let covered = ground.granted().contains(&"- private".to_owned());
+    let mut fixture = GrantFixture::new();
+    fixture.sandbox.read_only = vec!["/".into()];
+    let covered = fixture.granted().contains(&"- private".to_owned());
     assert_eq!(
         covered,
-        !ground.at("").starts_with("/tmp"),
+        !fixture.at("").starts_with("/tmp"),
         "{}",
-        ground.at("").display()
+        fixture.at("").display()
     );
 }
 
 #[test]
 fn folders_between_something_writable_and_something_read_only_are_mounted_too() {
-    let mut ground = Ground::new();
-    fs::create_dir_all(ground.at("work/a/b/c/d")).unwrap();
-    ground.sandbox.read_only = vec![ground.at("work/a/b/c/d")];
-    let below_work = |ground: &Ground| -> Vec<String> {
-        ground
+    let mut fixture = GrantFixture::new();
+    fs::create_dir_all(fixture.at("work/a/b/c/d")).unwrap();
+    fixture.sandbox.read_only = vec![fixture.at("work/a/b/c/d")];
+    let below_work = |fixture: &GrantFixture| -> Vec<String> {
+        fixture
             .granted()
             .into_iter()
             .filter(|grant| grant[2..].starts_with("work"))
@@ -445,14 +445,14 @@ fn folders_between_something_writable_and_something_read_only_are_mounted_too() 
         "w work/a/b/c",
         "r work/a/b/c/d",
     ];
-    assert_eq!(below_work(&ground), all);
+    assert_eq!(below_work(&fixture), all);
     // A writable folder within is mounted too. A read-only one above ends the chain.
-    symlink("work/a/b", ground.at("alias")).unwrap();
-    ground.sandbox.writable = vec![ground.at("alias")];
-    assert_eq!(below_work(&ground), all);
-    ground.sandbox.read_only.push(ground.at("work/a"));
+    symlink("work/a/b", fixture.at("alias")).unwrap();
+    fixture.sandbox.writable = vec![fixture.at("alias")];
+    assert_eq!(below_work(&fixture), all);
+    fixture.sandbox.read_only.push(fixture.at("work/a"));
     assert_eq!(
-        below_work(&ground),
+        below_work(&fixture),
         [
             "w work",
             "r work/a",
@@ -465,14 +465,14 @@ fn folders_between_something_writable_and_something_read_only_are_mounted_too() 
 
 #[test]
 fn what_is_writable_within_something_writable_is_not_mounted_again() {
-    let mut ground = Ground::new();
-    ground.sandbox.writable = vec![
-        ground.at("work/sub"),
-        ground.at("data"),
-        ground.at("data/deep"),
+    let mut fixture = GrantFixture::new();
+    fixture.sandbox.writable = vec![
+        fixture.at("work/sub"),
+        fixture.at("data"),
+        fixture.at("data/deep"),
     ];
     assert_eq!(
-        ground.granted(),
+        fixture.granted(),
         [
             "w data",
             "w exchange",
@@ -482,61 +482,61 @@ fn what_is_writable_within_something_writable_is_not_mounted_again() {
             "w private/one/tmp"
         ]
     );
-    symlink("data/deep", ground.at("alias")).unwrap();
-    ground.sandbox.writable.push(ground.at("alias"));
-    let grants = ground.grants().unwrap();
-    let given: Vec<_> = grants
+    symlink("data/deep", fixture.at("alias")).unwrap();
+    fixture.sandbox.writable.push(fixture.at("alias"));
+    let grants = fixture.grants().unwrap();
+    let implied: Vec<_> = grants
         .iter()
-        .filter(|grant| grant.given)
+        .filter(|grant| grant.is_implied)
         .map(|grant| &grant.named)
         .collect();
-    assert_eq!(given, [&ground.at("alias")]);
+    assert_eq!(implied, [&fixture.at("alias")]);
 }
 
 #[test]
 fn home_is_the_hosts_only_where_it_is_granted_or_declared() {
-    let mut ground = Ground::new();
-    let home = |ground: &Ground| {
-        let grants = ground.grants().unwrap();
-        PathBuf::from(ground.with(|inside| home(&grants, inside)))
+    let mut fixture = GrantFixture::new();
+    let home = |fixture: &GrantFixture| {
+        let grants = fixture.grants().unwrap();
+        PathBuf::from(fixture.with(|inside| home_folder(&grants, inside)))
     };
-    let temp = ground.at("private/one/tmp");
-    assert_eq!(home(&ground), temp);
-    ground
+    let temp = fixture.at("private/one/tmp");
+    assert_eq!(home(&fixture), temp);
+    fixture
         .environment
-        .insert("HOME".into(), ground.at("data").into());
-    assert_eq!(home(&ground), temp, "it is not granted");
-    ground
+        .insert("HOME".into(), fixture.at("data").into());
+    assert_eq!(home(&fixture), temp, "it is not granted");
+    fixture
         .declared
-        .insert("HOME".into(), ground.at("data").into());
-    assert_eq!(home(&ground), ground.at("data"), "it is declared");
-    ground.declared.clear();
-    ground.sandbox.writable = vec![ground.at("data")];
-    assert_eq!(home(&ground), ground.at("data"), "it is granted");
-    ground
+        .insert("HOME".into(), fixture.at("data").into());
+    assert_eq!(home(&fixture), fixture.at("data"), "it is declared");
+    fixture.declared.clear();
+    fixture.sandbox.writable = vec![fixture.at("data")];
+    assert_eq!(home(&fixture), fixture.at("data"), "it is granted");
+    fixture
         .environment
-        .insert("HOME".into(), ground.at("work/sub").into());
+        .insert("HOME".into(), fixture.at("work/sub").into());
     assert_eq!(
-        home(&ground),
-        ground.at("work/sub"),
+        home(&fixture),
+        fixture.at("work/sub"),
         "it lies in the working directory"
     );
 }
 
 #[test]
 fn what_the_host_reads_is_read_only_inside_with_the_folders_around_it() {
-    let mut ground = Ground::new();
-    fs::write(ground.at("work/sub/config.json"), "{}").unwrap();
-    ground.unwritable = vec![
-        ground.at("work/sub/config.json"),
-        ground.at("data/secret"),
-        ground.at("init"),
+    let mut fixture = GrantFixture::new();
+    fs::write(fixture.at("work/sub/config.json"), "{}").unwrap();
+    fixture.unwritable = vec![
+        fixture.at("work/sub/config.json"),
+        fixture.at("data/secret"),
+        fixture.at("init"),
     ];
-    ground.reserved = vec![
-        ground.at("work/new/config.json"),
-        ground.at("state/config.json"),
+    fixture.reserved = vec![
+        fixture.at("work/new/config.json"),
+        fixture.at("state/config.json"),
     ];
-    let granted = ground.granted();
+    let granted = fixture.granted();
     let below_work: Vec<_> = granted
         .iter()
         .filter(|grant| grant.contains("work"))
@@ -555,15 +555,15 @@ fn what_the_host_reads_is_read_only_inside_with_the_folders_around_it() {
             .any(|grant| grant.contains("data") || grant.contains("state")),
         "{granted:?}"
     );
-    assert_eq!(fs::read(ground.at("work/new/config.json")).unwrap(), b"");
+    assert_eq!(fs::read(fixture.at("work/new/config.json")).unwrap(), b"");
     assert!(
-        !ground.at("state/config.json").exists(),
+        !fixture.at("state/config.json").exists(),
         "nothing is made where the child cannot make it"
     );
     // Even if the operator granted the file itself.
-    ground.sandbox.writable = vec![ground.at("work/sub/config.json")];
+    fixture.sandbox.writable = vec![fixture.at("work/sub/config.json")];
     assert!(
-        ground
+        fixture
             .granted()
             .contains(&"r work/sub/config.json".to_owned())
     );
@@ -572,27 +572,31 @@ fn what_the_host_reads_is_read_only_inside_with_the_folders_around_it() {
 #[test]
 fn what_the_host_reads_and_the_child_could_replace_is_refused() {
     for (make, part) in [
-        ((|_: &Ground| {}) as fn(&Ground), "make it yourself"),
         (
-            |ground| symlink(ground.at("init"), ground.at("work/config.json")).unwrap(),
+            (|_: &GrantFixture| {}) as fn(&GrantFixture),
+            "make it yourself",
+        ),
+        (
+            |fixture| symlink(fixture.at("init"), fixture.at("work/config.json")).unwrap(),
             "is a link",
         ),
         (
-            |ground| {
-                fs::write(ground.at("work/sub/other"), "").unwrap();
-                fs::hard_link(ground.at("work/sub/other"), ground.at("work/config.json")).unwrap();
+            |fixture| {
+                fs::write(fixture.at("work/sub/other"), "").unwrap();
+                fs::hard_link(fixture.at("work/sub/other"), fixture.at("work/config.json"))
+                    .unwrap();
             },
             "second name",
         ),
     ] {
-        let mut ground = Ground::new();
-        make(&ground);
-        ground.unwritable = vec![ground.at("work/config.json")];
-        let said = ground.refused();
-        assert!(said.contains(part), "{said}");
+        let mut fixture = GrantFixture::new();
+        make(&fixture);
+        fixture.unwritable = vec![fixture.at("work/config.json")];
+        let error = fixture.refused();
+        assert!(error.contains(part), "{error}");
     }
-    let mut ground = Ground::new();
-    symlink(ground.at("work/nowhere"), ground.at("work/config.json")).unwrap();
-    ground.reserved = vec![ground.at("work/config.json")];
-    assert!(ground.refused().contains("config.json"));
+    let mut fixture = GrantFixture::new();
+    symlink(fixture.at("work/nowhere"), fixture.at("work/config.json")).unwrap();
+    fixture.reserved = vec![fixture.at("work/config.json")];
+    assert!(fixture.refused().contains("config.json"));
 }

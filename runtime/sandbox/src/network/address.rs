@@ -10,18 +10,21 @@ use super::host::HostProblem;
 
 /// A range of addresses that share their first bits. Never an IPv4-mapped range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Range(IpNet);
+pub(crate) struct AddressRange(IpNet);
 
-impl Range {
+impl AddressRange {
     /// Creates the range of one address.
-    pub(crate) fn of(address: IpAddr) -> Self {
+    pub(crate) fn from_address(address: IpAddr) -> Self {
         Self(address.to_canonical().into())
     }
 
     /// Parses `10.0.0.5`, `10.0.0.0/8` or `fd00::/8`.
     pub(crate) fn parse(text: &str) -> Result<Self, HostProblem> {
         let Some((address, length)) = text.split_once('/') else {
-            return text.parse().map(Self::of).map_err(|_| HostProblem::Address);
+            return text
+                .parse()
+                .map(Self::from_address)
+                .map_err(|_| HostProblem::Address);
         };
         let address: IpAddr = address.parse().map_err(|_| HostProblem::Address)?;
         let plain = length.bytes().all(|byte| byte.is_ascii_digit());
@@ -42,7 +45,7 @@ impl Range {
     }
 
     /// Returns true if the range contains `address`, which must be canonical.
-    pub(crate) fn holds(self, address: IpAddr) -> bool {
+    pub(crate) fn contains(self, address: IpAddr) -> bool {
         self.0.contains(&address)
     }
 
@@ -54,7 +57,8 @@ impl Range {
     /// Returns true if an entry with this range opens `address`. A special-purpose address needs a
     /// range within its block: `0.0.0.0/0` is the public internet and not the loopback.
     pub(crate) fn grants(self, address: IpAddr) -> bool {
-        self.holds(address) && Block::of(address).is_none_or(|block| self.is_within(block.range))
+        self.contains(address)
+            && SpecialBlock::find(address).is_none_or(|block| self.is_within(block.range))
     }
 
     /// Returns the range of the addresses that both ranges grant.
@@ -66,7 +70,7 @@ impl Range {
         };
         // A range larger than a special-purpose block grants nothing in it. A smaller one inside
         // may.
-        let in_the_same_blocks = SPECIAL
+        let in_the_same_blocks = SPECIAL_BLOCKS
             .iter()
             .all(|block| !small.is_within(block.range) || large.is_within(block.range));
         (small.is_within(large) && in_the_same_blocks).then_some(small)
@@ -77,7 +81,7 @@ impl Range {
     }
 }
 
-impl fmt::Display for Range {
+impl fmt::Display for AddressRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.prefix_len() == self.0.max_prefix_len() {
             write!(f, "{}", self.0.addr())
@@ -89,22 +93,24 @@ impl fmt::Display for Range {
 
 /// A block of addresses with a purpose of its own (the registries of RFC 6890 and RFC 9637).
 #[derive(Debug)]
-pub(crate) struct Block {
-    range: Range,
+pub(crate) struct SpecialBlock {
+    range: AddressRange,
     /// Description of an address, as in "a loopback address".
-    pub(crate) what: &'static str,
+    pub(crate) description: &'static str,
 }
 
-impl Block {
+impl SpecialBlock {
     /// Returns the narrowest block of `address`, which must be canonical, or `None` for a public
     /// address.
-    pub(crate) fn of(address: IpAddr) -> Option<&'static Self> {
-        SPECIAL.iter().find(|block| block.range.holds(address))
+    pub(crate) fn find(address: IpAddr) -> Option<&'static Self> {
+        SPECIAL_BLOCKS
+            .iter()
+            .find(|block| block.range.contains(address))
     }
 }
 
 /// All blocks that are not public. Of two that overlap, one is within the other and comes first.
-const SPECIAL_BLOCKS: [(&str, &str); 30] = [
+const SPECIAL_RANGES: [(&str, &str); 30] = [
     ("0.0.0.0/8", "an unspecified address"),
     ("10.0.0.0/8", "a private address"),
     ("100.64.0.0/10", "a carrier's internal address"),
@@ -139,9 +145,11 @@ const SPECIAL_BLOCKS: [(&str, &str); 30] = [
     ("8000::/1", "a reserved address"),
 ];
 
-static SPECIAL: LazyLock<Vec<Block>> = LazyLock::new(|| {
-    let blocks = SPECIAL_BLOCKS.iter();
-    let parsed = blocks.map(|(range, what)| Range::parse(range).map(|range| Block { range, what }));
+static SPECIAL_BLOCKS: LazyLock<Vec<SpecialBlock>> = LazyLock::new(|| {
+    let blocks = SPECIAL_RANGES.iter();
+    let parsed = blocks.map(|(range, description)| {
+        AddressRange::parse(range).map(|range| SpecialBlock { range, description })
+    });
     parsed.flatten().collect()
 });
 
@@ -157,13 +165,13 @@ mod tests {
         text.parse::<IpAddr>().unwrap().to_canonical()
     }
 
-    fn range(text: &str) -> Range {
-        Range::parse(text).unwrap()
+    fn range(text: &str) -> AddressRange {
+        AddressRange::parse(text).unwrap()
     }
 
     #[test]
-    fn what_is_not_public_is_told_from_what_is() {
-        assert_eq!(SPECIAL.len(), SPECIAL_BLOCKS.len());
+    fn special_addresses_are_distinguished_from_public_ones() {
+        assert_eq!(SPECIAL_BLOCKS.len(), SPECIAL_RANGES.len());
         for special in [
             "0.0.0.0",
             "10.1.2.3",
@@ -198,7 +206,7 @@ mod tests {
             "4000::1",
             "2001:db8::1",
         ] {
-            assert!(Block::of(address(special)).is_some(), "{special}");
+            assert!(SpecialBlock::find(address(special)).is_some(), "{special}");
         }
         for public in [
             "1.1.1.1",
@@ -210,7 +218,7 @@ mod tests {
             "2606:4700::1",
             "2a00::1",
         ] {
-            assert!(Block::of(address(public)).is_none(), "{public}");
+            assert!(SpecialBlock::find(address(public)).is_none(), "{public}");
         }
     }
 
@@ -250,7 +258,7 @@ mod tests {
             "/8",
             "",
         ] {
-            assert!(Range::parse(bad).is_err(), "{bad}");
+            assert!(AddressRange::parse(bad).is_err(), "{bad}");
         }
     }
 
@@ -266,9 +274,10 @@ mod tests {
                 } else {
                     IpAddr::from(Ipv4Addr::from_bits(bits))
                 };
-                Range(IpNet::new(first, length).unwrap().trunc())
+                AddressRange(IpNet::new(first, length).unwrap().trunc())
             };
-            let (a, b) = (make(first, left), make(second & low | first & !low, right));
+            let a = make(first, left);
+            let b = make(second & low | first & !low, right);
             let probe = make(first ^ (low >> left.min(31)), 32).0.addr();
             for probe in [probe, a.0.addr(), b.0.addr()] {
                 let both = a.grants(probe) && b.grants(probe);

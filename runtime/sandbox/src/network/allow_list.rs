@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 
-use super::address::Range;
-use super::host::{Host, HostProblem, Target, parse_port};
+use super::address::AddressRange;
+use super::host::{HostProblem, NetworkTarget, TargetHost, parse_port};
 
 /// Ports of an entry without a port: plain HTTP and HTTPS.
 const WEB_PORTS: [u16; 2] = [80, 443];
@@ -66,7 +66,7 @@ enum Pattern {
     Name(String),
     /// Every name that ends with a dot and this suffix.
     Below(String),
-    Range(Range),
+    Range(AddressRange),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,11 +107,11 @@ impl AllowList {
             .strip_prefix('[')
             .and_then(|rest| rest.strip_suffix(']'));
         let host = match bare {
-            Some(address) if address.contains(':') => Host::parse(address),
+            Some(address) if address.contains(':') => TargetHost::parse(address),
             Some(_) => return false,
-            None => Host::parse(host),
+            None => TargetHost::parse(host),
         };
-        host.is_ok_and(|host| self.allows(&Target { host, port }))
+        host.is_ok_and(|host| self.allows(&NetworkTarget { host, port }))
     }
 
     /// Returns the list of the targets that both lists allow, such as an agent's list and an
@@ -137,16 +137,16 @@ impl AllowList {
         self.entries.iter().map(Entry::to_string)
     }
 
-    pub(crate) fn allows(&self, target: &Target) -> bool {
+    pub(crate) fn allows(&self, target: &NetworkTarget) -> bool {
         self.entries
             .iter()
-            .any(|entry| entry.ports.hold(target.port) && entry.pattern.matches(&target.host))
+            .any(|entry| entry.ports.contain(target.port) && entry.pattern.matches(&target.host))
     }
 
     /// Returns true if an entry names this address of the machine, as an address or as `localhost`.
     /// A range does not count. `with_port` requires an entry that also names the port.
     pub(crate) fn names(&self, address: IpAddr, port: u16, with_port: bool) -> bool {
-        let range = Range::of(address);
+        let range = AddressRange::from_address(address);
         self.entries.iter().any(|entry| {
             let names_address = match &entry.pattern {
                 Pattern::Range(named) => *named == range,
@@ -154,7 +154,7 @@ impl AllowList {
                 Pattern::Below(_) => false,
             };
             let names_port = match entry.ports {
-                Ports::Web => !with_port && entry.ports.hold(port),
+                Ports::Web => !with_port && entry.ports.contain(port),
                 Ports::One(named) => named == port,
             };
             names_address && names_port
@@ -163,8 +163,8 @@ impl AllowList {
 
     /// Returns true if an entry allows this address itself, special-purpose or not.
     pub(crate) fn grants(&self, address: IpAddr, port: u16) -> bool {
-        self.allows(&Target {
-            host: Host::Address(address.to_canonical()),
+        self.allows(&NetworkTarget {
+            host: TargetHost::Address(address.to_canonical()),
             port,
         })
     }
@@ -177,12 +177,12 @@ impl Entry {
         }
         if let Some(suffix) = text.strip_prefix("*.") {
             let (suffix, ports) = split_port(suffix)?;
-            return match Host::parse(suffix)? {
-                Host::Name(suffix) => Ok(Self {
+            return match TargetHost::parse(suffix)? {
+                TargetHost::Name(suffix) => Ok(Self {
                     pattern: Pattern::Below(suffix),
                     ports,
                 }),
-                Host::Address(_) => Err(EntryProblem::Wildcard),
+                TargetHost::Address(_) => Err(EntryProblem::Wildcard),
             };
         }
         if text.contains('*') {
@@ -213,13 +213,13 @@ impl Entry {
                 format!("{inner}/{length}")
             };
             return Ok(Self {
-                pattern: Pattern::Range(Range::parse(&range)?),
+                pattern: Pattern::Range(AddressRange::parse(&range)?),
                 ports,
             });
         }
         if text.bytes().filter(|byte| *byte == b':').count() > 1 {
             return Ok(Self {
-                pattern: Pattern::Range(Range::parse(text)?),
+                pattern: Pattern::Range(AddressRange::parse(text)?),
                 ports: Ports::Web,
             });
         }
@@ -227,7 +227,7 @@ impl Entry {
         if host.contains('/') {
             let is_range = host.starts_with(|c: char| c.is_ascii_digit());
             let range = if is_range {
-                Range::parse(host)
+                AddressRange::parse(host)
             } else {
                 return Err(EntryProblem::Url);
             };
@@ -236,9 +236,9 @@ impl Entry {
                 ports,
             });
         }
-        let pattern = match Host::parse(host)? {
-            Host::Name(name) => Pattern::Name(name),
-            Host::Address(address) => Pattern::Range(Range::of(address)),
+        let pattern = match TargetHost::parse(host)? {
+            TargetHost::Name(name) => Pattern::Name(name),
+            TargetHost::Address(address) => Pattern::Range(AddressRange::from_address(address)),
         };
         Ok(Self { pattern, ports })
     }
@@ -260,13 +260,13 @@ fn split_port(text: &str) -> Result<(&str, Ports), HostProblem> {
 }
 
 impl Pattern {
-    fn matches(&self, host: &Host) -> bool {
+    fn matches(&self, host: &TargetHost) -> bool {
         match (self, host) {
-            (Self::Name(allowed), Host::Name(name)) => allowed == name,
-            (Self::Below(suffix), Host::Name(name)) => is_below(name, suffix),
-            (Self::Range(range), Host::Address(address)) => range.grants(*address),
-            (Self::Name(_) | Self::Below(_), Host::Address(_))
-            | (Self::Range(_), Host::Name(_)) => false,
+            (Self::Name(allowed), TargetHost::Name(name)) => allowed == name,
+            (Self::Below(suffix), TargetHost::Name(name)) => is_below(name, suffix),
+            (Self::Range(range), TargetHost::Address(address)) => range.grants(*address),
+            (Self::Name(_) | Self::Below(_), TargetHost::Address(_))
+            | (Self::Range(_), TargetHost::Name(_)) => false,
         }
     }
 
@@ -291,7 +291,7 @@ fn is_below(name: &str, suffix: &str) -> bool {
 }
 
 impl Ports {
-    fn hold(self, port: u16) -> bool {
+    fn contain(self, port: u16) -> bool {
         match self {
             Self::Web => WEB_PORTS.contains(&port),
             Self::One(one) => one == port,
@@ -302,7 +302,7 @@ impl Ports {
         match (self, other) {
             (Self::Web, Self::Web) => Some(Self::Web),
             (one @ Self::One(port), ports) | (ports, one @ Self::One(port)) => {
-                ports.hold(port).then_some(one)
+                ports.contain(port).then_some(one)
             }
         }
     }
@@ -325,10 +325,10 @@ impl fmt::Display for Entry {
 
 /// Returns the entry that allows `target`. The port is included if `with_port` is set or it is not
 /// one of [`WEB_PORTS`].
-pub(crate) fn entry_for(target: &Target, with_port: bool) -> String {
+pub(crate) fn entry_for(target: &NetworkTarget, with_port: bool) -> String {
     let pattern = match &target.host {
-        Host::Name(name) => Pattern::Name(name.clone()),
-        Host::Address(address) => Pattern::Range(Range::of(*address)),
+        TargetHost::Name(name) => Pattern::Name(name.clone()),
+        TargetHost::Address(address) => Pattern::Range(AddressRange::from_address(*address)),
     };
     let ports = if !with_port && WEB_PORTS.contains(&target.port) {
         Ports::Web

@@ -8,7 +8,7 @@ const MAX_TRAILERS: usize = 8 * 1024;
 
 /// Error: the chunks of a body are malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) struct MalformedBody;
 
 /// Reads a chunked body in portions of any size, and writes it in chunks of its own. Extensions and
 /// trailers are dropped, because two readers might interpret them differently.
@@ -42,7 +42,7 @@ impl ChunkedReader {
         &mut self,
         mut bytes: &'a [u8],
         out: &mut Vec<u8>,
-    ) -> Result<Option<&'a [u8]>, Malformed> {
+    ) -> Result<Option<&'a [u8]>, MalformedBody> {
         while !bytes.is_empty() && self.state != State::Done {
             if let State::Data(left) = self.state {
                 let count = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
@@ -63,23 +63,27 @@ impl ChunkedReader {
     }
 
     /// Reads bytes up to the end of the current line. Returns the remaining bytes.
-    fn push_line<'a>(&mut self, bytes: &'a [u8], out: &mut Vec<u8>) -> Result<&'a [u8], Malformed> {
+    fn push_line<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        out: &mut Vec<u8>,
+    ) -> Result<&'a [u8], MalformedBody> {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let (part, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
         self.line.extend_from_slice(part);
         if self.line.len() > MAX_LINE {
-            return Err(Malformed);
+            return Err(MalformedBody);
         }
         if end.is_none() {
             return Ok(rest);
         }
         let line = std::mem::take(&mut self.line);
-        let line = line.strip_suffix(b"\r\n").ok_or(Malformed)?;
+        let line = line.strip_suffix(b"\r\n").ok_or(MalformedBody)?;
         if line
             .iter()
             .any(|byte| byte.is_ascii_control() && *byte != b'\t')
         {
-            return Err(Malformed);
+            return Err(MalformedBody);
         }
         self.state = match self.state {
             State::Size => match chunk_size(line)? {
@@ -87,7 +91,7 @@ impl ChunkedReader {
                 size => State::Data(size),
             },
             State::DataEnd if line.is_empty() => State::Size,
-            State::DataEnd => return Err(Malformed),
+            State::DataEnd => return Err(MalformedBody),
             State::Trailer if line.is_empty() => {
                 out.extend(b"0\r\n\r\n");
                 State::Done
@@ -95,7 +99,7 @@ impl ChunkedReader {
             State::Trailer => {
                 self.trailers += line.len();
                 if self.trailers > MAX_TRAILERS {
-                    return Err(Malformed);
+                    return Err(MalformedBody);
                 }
                 State::Trailer
             }
@@ -106,18 +110,18 @@ impl ChunkedReader {
 }
 
 /// Parses hexadecimal digits with an optional extension after `;`.
-fn chunk_size(line: &[u8]) -> Result<u64, Malformed> {
+fn chunk_size(line: &[u8]) -> Result<u64, MalformedBody> {
     let digits = line
         .split(|byte| *byte == b';')
         .next()
         .unwrap_or(line)
         .trim_ascii_end();
-    let text = std::str::from_utf8(digits).map_err(|_| Malformed)?;
+    let text = std::str::from_utf8(digits).map_err(|_| MalformedBody)?;
     let plain = (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if plain {
-        u64::from_str_radix(text, 16).map_err(|_| Malformed)
+        u64::from_str_radix(text, 16).map_err(|_| MalformedBody)
     } else {
-        Err(Malformed)
+        Err(MalformedBody)
     }
 }
 
@@ -127,8 +131,9 @@ mod tests {
 
     use super::*;
 
-    fn read(parts: &[&[u8]]) -> Result<(Vec<u8>, bool), Malformed> {
-        let (mut reader, mut out) = (ChunkedReader::default(), Vec::new());
+    fn read(parts: &[&[u8]]) -> Result<(Vec<u8>, bool), MalformedBody> {
+        let mut reader = ChunkedReader::default();
+        let mut out = Vec::new();
         let mut done = false;
         for part in parts {
             done = reader.push(part, &mut out)?.is_some();
@@ -161,15 +166,15 @@ mod tests {
             b"5;a\rb\r\nhello",
             b"0\r\nTrailer: x\n\r\n",
         ] {
-            assert_eq!(read(&[body]), Err(Malformed), "{}", body.escape_ascii());
+            assert_eq!(read(&[body]), Err(MalformedBody), "{}", body.escape_ascii());
         }
-        assert_eq!(read(&[&[b'0'; MAX_LINE + 1]]), Err(Malformed));
+        assert_eq!(read(&[&[b'0'; MAX_LINE + 1]]), Err(MalformedBody));
         let trailers = [
             &b"0\r\n"[..],
             &b"Trailer: xxxxxxxxxxxxxxxxxxxxx\r\n".repeat(400),
         ]
         .concat();
-        assert_eq!(read(&[&trailers]), Err(Malformed));
+        assert_eq!(read(&[&trailers]), Err(MalformedBody));
     }
 
     proptest! {

@@ -35,14 +35,14 @@ pub(crate) enum HelloProblem {
 /// It stores the message without the headers of records, and processes each byte once.
 #[derive(Debug, Default)]
 pub(crate) struct HelloReader {
-    place: Place,
+    place: HelloPosition,
     record: RecordReader,
     message: Vec<u8>,
 }
 
 /// Position of a ClientHello in its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Place {
+enum HelloPosition {
     #[default]
     First,
     /// Follows a HelloRetryRequest. Early data and a change of cipher spec, which the client sent
@@ -54,7 +54,7 @@ impl HelloReader {
     /// Creates a reader of the ClientHello that answers a HelloRetryRequest.
     pub(crate) fn after_retry() -> Self {
         Self {
-            place: Place::AfterRetry,
+            place: HelloPosition::AfterRetry,
             ..Self::default()
         }
     }
@@ -71,18 +71,18 @@ impl HelloReader {
         while let Some(part) = self
             .record
             .next(&mut rest)
-            .map_err(|kind| self.problem(kind))?
+            .map_err(|kind| self.unexpected_record(kind))?
         {
             match (part.kind, self.place) {
                 (HANDSHAKE, _) => self.message.extend_from_slice(part.content),
-                (CHANGE_CIPHER_SPEC | APPLICATION_DATA, Place::AfterRetry)
+                (CHANGE_CIPHER_SPEC | APPLICATION_DATA, HelloPosition::AfterRetry)
                     if self.message.is_empty() =>
                 {
                     continue;
                 }
-                (kind, _) => return Err(self.problem(kind)),
+                (kind, _) => return Err(self.unexpected_record(kind)),
             }
-            if let Some(hello) = self.parsed()? {
+            if let Some(hello) = self.parse_message()? {
                 return Ok(Some((hello, bytes.len() - rest.len())));
             }
         }
@@ -91,9 +91,10 @@ impl HelloReader {
 
     /// Returns the error for a record of another kind, or for bytes that are no record, at this
     /// point.
-    fn problem(&self, kind: u8) -> HelloProblem {
-        let begun =
-            kind == HANDSHAKE || !self.message.is_empty() || self.place == Place::AfterRetry;
+    fn unexpected_record(&self, kind: u8) -> HelloProblem {
+        let begun = kind == HANDSHAKE
+            || !self.message.is_empty()
+            || self.place == HelloPosition::AfterRetry;
         if begun {
             HelloProblem::Malformed
         } else {
@@ -101,7 +102,7 @@ impl HelloReader {
         }
     }
 
-    fn parsed(&self) -> Result<Option<ClientHello>, HelloProblem> {
+    fn parse_message(&self) -> Result<Option<ClientHello>, HelloProblem> {
         let Some((kind, rest)) = self.message.split_first() else {
             return Ok(None);
         };
@@ -133,10 +134,10 @@ impl HelloReader {
 /// 8446, section 4.1.2). Returns `None` if the message is ambiguous: a repeated extension, a second
 /// name, trailing bytes.
 fn parse_body(body: &mut Bytes<'_>) -> Option<ClientHello> {
-    body.take(2 + 32)?;
-    body.vector8()?;
-    body.vector16()?;
-    body.vector8()?;
+    body.read_bytes(2 + 32)?;
+    body.read_vector8()?;
+    body.read_vector16()?;
+    body.read_vector8()?;
     let mut hello = ClientHello {
         server_name: None,
         encrypted: false,
@@ -144,13 +145,13 @@ fn parse_body(body: &mut Bytes<'_>) -> Option<ClientHello> {
     if body.0.is_empty() {
         return Some(hello);
     }
-    let mut extensions = body.vector16()?;
+    let mut extensions = body.read_vector16()?;
     if !body.0.is_empty() {
         return None;
     }
     while !extensions.0.is_empty() {
-        let kind = extensions.number16()?;
-        let mut content = extensions.vector16()?;
+        let kind = extensions.read_u16()?;
+        let mut content = extensions.read_vector16()?;
         match kind {
             SERVER_NAME if hello.server_name.is_some() => return None,
             SERVER_NAME => hello.server_name = Some(parse_server_name(&mut content)?),
@@ -163,41 +164,43 @@ fn parse_body(body: &mut Bytes<'_>) -> Option<ClientHello> {
 
 /// Parses a list of exactly one host name (RFC 6066, section 3).
 fn parse_server_name(content: &mut Bytes<'_>) -> Option<String> {
-    let mut list = content.vector16()?;
-    let [kind] = *list.take(1)? else { return None };
-    let name = list.vector16()?;
-    let alone = content.0.is_empty() && list.0.is_empty();
+    let mut list = content.read_vector16()?;
+    let [kind] = *list.read_bytes(1)? else {
+        return None;
+    };
+    let name = list.read_vector16()?;
+    let is_only_entry = content.0.is_empty() && list.0.is_empty();
     let name = String::from_utf8(name.0.to_vec()).ok()?;
-    (alone && kind == HOST_NAME && !name.is_empty()).then_some(name)
+    (is_only_entry && kind == HOST_NAME && !name.is_empty()).then_some(name)
 }
 
 /// Remaining bytes of a message.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    fn read_bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(taken)
     }
 
-    fn number16(&mut self) -> Option<u16> {
-        let [high, low] = *self.take(2)? else {
+    fn read_u16(&mut self) -> Option<u16> {
+        let [high, low] = *self.read_bytes(2)? else {
             return None;
         };
         Some(u16::from_be_bytes([high, low]))
     }
 
-    fn vector8(&mut self) -> Option<Self> {
-        let [length] = *self.take(1)? else {
+    fn read_vector8(&mut self) -> Option<Self> {
+        let [length] = *self.read_bytes(1)? else {
             return None;
         };
-        self.take(usize::from(length)).map(Self)
+        self.read_bytes(usize::from(length)).map(Self)
     }
 
-    fn vector16(&mut self) -> Option<Self> {
-        let length = self.number16()?;
-        self.take(usize::from(length)).map(Self)
+    fn read_vector16(&mut self) -> Option<Self> {
+        let length = self.read_u16()?;
+        self.read_bytes(usize::from(length)).map(Self)
     }
 }
 

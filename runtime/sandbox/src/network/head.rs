@@ -1,7 +1,7 @@
 //! Strict parser of the head of an HTTP/1 message. It rejects a head that two readers could
 //! interpret differently.
 
-use super::host::{HostProblem, Target};
+use super::host::{HostProblem, NetworkTarget};
 
 /// Limit of a head with its request line or status line, in bytes.
 pub(crate) const MAX_HEAD: usize = 32 * 1024;
@@ -23,7 +23,7 @@ const HOP_BY_HOP: [&str; 8] = [
 
 /// A complete head with its empty line, and the bytes after it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Whole {
+pub(crate) struct CompleteHead {
     pub(crate) head: Vec<u8>,
     pub(crate) rest: Vec<u8>,
 }
@@ -42,7 +42,7 @@ impl HeadBuffer {
     /// Adds the next bytes. Returns the head when it is complete.
     ///
     /// Must not be called again after that.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Option<Whole>, HeadProblem> {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Option<CompleteHead>, HeadProblem> {
         self.bytes.extend_from_slice(bytes);
         let from = self.scanned.saturating_sub(3);
         let found = self
@@ -54,7 +54,7 @@ impl HeadBuffer {
             Some(place) if from + place + 4 <= MAX_HEAD => {
                 let mut head = std::mem::take(&mut self.bytes);
                 let rest = head.split_off(from + place + 4);
-                Ok(Some(Whole { head, rest }))
+                Ok(Some(CompleteHead { head, rest }))
             }
             None if self.bytes.len() <= MAX_HEAD => Ok(None),
             Some(_) | None => Err(HeadProblem::TooLarge),
@@ -68,9 +68,9 @@ impl HeadBuffer {
 
 /// A request of a client to the proxy.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum ProxyRequest {
     /// A request for a tunnel.
-    Connect(Target),
+    Connect(NetworkTarget),
     /// A plain HTTP request to forward.
     Plain(PlainRequest),
 }
@@ -78,9 +78,9 @@ pub(crate) enum Request {
 /// A plain HTTP request that can be forwarded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PlainRequest {
-    pub(crate) target: Target,
+    pub(crate) target: NetworkTarget,
     /// End of the body.
-    pub(crate) body: Framing,
+    pub(crate) body: BodyFraming,
     /// True if the method is HEAD, so that the response has no body.
     pub(crate) is_head: bool,
     /// True if the client may send another request on the connection afterwards.
@@ -91,10 +91,10 @@ pub(crate) struct PlainRequest {
 
 /// The head of a response to forward.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Response {
+pub(crate) struct ServerResponse {
     /// True if another response follows (1xx).
     pub(crate) is_interim: bool,
-    pub(crate) body: Framing,
+    pub(crate) body: BodyFraming,
     /// True if the connection stays open for the client's next request.
     pub(crate) keeps_open: bool,
     /// Head for the client: no hop-by-hop headers, and `Connection: close` if the connection
@@ -104,7 +104,7 @@ pub(crate) struct Response {
 
 /// End of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Framing {
+pub(crate) enum BodyFraming {
     /// After this number of bytes, which is 0 without a body.
     Length(u64),
     /// After its last chunk.
@@ -151,7 +151,7 @@ struct Header<'a> {
 }
 
 impl Header<'_> {
-    fn is(&self, name: &str) -> bool {
+    fn is_named(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
 
@@ -186,11 +186,11 @@ impl Version {
     }
 }
 
-impl Request {
+impl ProxyRequest {
     /// Parses a complete head with its empty line. In a tunnel, only a plain request in origin-form
     /// for the tunnel's target is accepted.
-    pub(crate) fn parse(head: &[u8], tunnel: Option<&Target>) -> Result<Self, HeadProblem> {
-        let (line, headers) = split(head)?;
+    pub(crate) fn parse(head: &[u8], tunnel: Option<&NetworkTarget>) -> Result<Self, HeadProblem> {
+        let (line, headers) = split_head(head)?;
         let line = std::str::from_utf8(line).map_err(|_| HeadProblem::NotHttp)?;
         let mut words = line.split(' ');
         let (Some(method), Some(url), Some(version), None) =
@@ -202,21 +202,21 @@ impl Request {
         if !is_token(method) || method.len() > MAX_METHOD {
             return Err(HeadProblem::NotHttp);
         }
-        let host = single(&headers, "host").map_err(|Repeated| HeadProblem::Host)?;
-        let body = framing(&headers, version)?.unwrap_or(Framing::Length(0));
+        let host = single_header(&headers, "host").map_err(|Repeated| HeadProblem::Host)?;
+        let body = parse_framing(&headers, version)?.unwrap_or(BodyFraming::Length(0));
         if method == "CONNECT" && tunnel.is_none() {
             return match body {
-                Framing::Length(0) => Ok(Self::Connect(Target::parse(url, None)?)),
-                Framing::Length(_) | Framing::Chunked | Framing::UntilClose => {
+                BodyFraming::Length(0) => Ok(Self::Connect(NetworkTarget::parse(url, None)?)),
+                BodyFraming::Length(_) | BodyFraming::Chunked | BodyFraming::UntilClose => {
                     Err(HeadProblem::Framing)
                 }
             };
         }
         let (target, path) = match tunnel {
             None => split_url(method, url)?,
-            Some(target) => (target.clone(), origin_form(method, url)?.to_owned()),
+            Some(target) => (target.clone(), check_origin_form(method, url)?.to_owned()),
         };
-        match host.map(|host| host.text().map(|text| Target::parse(text, Some(80)))) {
+        match host.map(|host| host.text().map(|text| NetworkTarget::parse(text, Some(80)))) {
             Some(Some(Ok(host))) if host == target => {}
             None if version == Version::Http10 => {}
             Some(_) | None => return Err(HeadProblem::Host),
@@ -224,7 +224,7 @@ impl Request {
         // Java clients offer HTTP/2 (`h2c`), and continue with HTTP/1 if the server ignores the
         // offer.
         let asks_for_more = |header: &Header<'_>| {
-            header.is("upgrade") && !header.value.eq_ignore_ascii_case(b"h2c")
+            header.is_named("upgrade") && !header.value.eq_ignore_ascii_case(b"h2c")
         };
         if headers.iter().any(asks_for_more) {
             return Err(HeadProblem::Upgrade);
@@ -251,20 +251,21 @@ impl Request {
 }
 
 /// Returns the target of a rejected head, for the report.
-pub(crate) fn target_of(head: &[u8]) -> Option<Target> {
+pub(crate) fn parse_reported_target(head: &[u8]) -> Option<NetworkTarget> {
     let line = Lines(Some(head))
         .next()
         .and_then(|line| std::str::from_utf8(line).ok())?;
     let mut words = line.split(' ');
-    let (method, url) = (words.next()?, words.next()?);
+    let method = words.next()?;
+    let url = words.next()?;
     if method == "CONNECT" {
-        Target::parse(url, None).ok()
+        NetworkTarget::parse(url, None).ok()
     } else {
         split_url(method, url).ok().map(|(target, _)| target)
     }
 }
 
-impl Response {
+impl ServerResponse {
     /// Parses a complete head. `to_head` is true for the response to a HEAD request,
     /// `may_keep_open` if the connection can serve another request.
     pub(crate) fn parse(
@@ -272,12 +273,12 @@ impl Response {
         to_head: bool,
         may_keep_open: bool,
     ) -> Result<Self, HeadProblem> {
-        let (line, headers) = split(head)?;
+        let (line, headers) = split_head(head)?;
         let mut words = line.splitn(3, |byte| *byte == b' ');
         let mut word = || words.next().and_then(|word| std::str::from_utf8(word).ok());
-        let (version, status) = (word().and_then(Version::parse), word());
+        let version = word().and_then(Version::parse);
         let digits =
-            status.filter(|status| status.len() == 3 && status.bytes().all(|b| b.is_ascii_digit()));
+            word().filter(|status| status.len() == 3 && status.bytes().all(|b| b.is_ascii_digit()));
         let (Some(version), Some(Ok(status))) = (version, digits.map(str::parse::<u16>)) else {
             return Err(HeadProblem::NotHttp);
         };
@@ -285,13 +286,13 @@ impl Response {
             return Err(HeadProblem::Switched);
         }
         let is_interim = (100..200).contains(&status);
-        let framed = framing(&headers, Version::Http11)?;
+        let framed = parse_framing(&headers, Version::Http11)?;
         let body = if to_head || is_interim || status == 204 || status == 304 {
-            Framing::Length(0)
+            BodyFraming::Length(0)
         } else {
-            framed.unwrap_or(Framing::UntilClose)
+            framed.unwrap_or(BodyFraming::UntilClose)
         };
-        let has_end = body != Framing::UntilClose;
+        let has_end = body != BodyFraming::UntilClose;
         let keeps_open = may_keep_open && has_end && version == Version::Http11;
         let mut rewritten = [line, b"\r\n"].concat();
         let framing = framed.unwrap_or(body);
@@ -310,7 +311,7 @@ impl Response {
 /// Does not use `httparse`, for two reasons. It accepts a single LF as the end of a line and skips
 /// empty lines before the first, which a server may interpret differently. Its errors do not
 /// distinguish a folded header from a control character.
-fn split(head: &[u8]) -> Result<(&[u8], Vec<Header<'_>>), HeadProblem> {
+fn split_head(head: &[u8]) -> Result<(&[u8], Vec<Header<'_>>), HeadProblem> {
     let head = head.strip_suffix(b"\r\n\r\n").ok_or(HeadProblem::NotHttp)?;
     let mut lines = Lines(Some(head));
     let first = lines.next().unwrap_or_default();
@@ -368,7 +369,7 @@ fn is_token(text: &str) -> bool {
 }
 
 /// Checks that a request's target is in origin-form, or the `*` of OPTIONS.
-fn origin_form<'a>(method: &str, path: &'a str) -> Result<&'a str, HeadProblem> {
+fn check_origin_form<'a>(method: &str, path: &'a str) -> Result<&'a str, HeadProblem> {
     if method == "CONNECT" || !(path.starts_with('/') || path == "*" && method == "OPTIONS") {
         return Err(HeadProblem::NoTarget);
     }
@@ -379,7 +380,7 @@ fn origin_form<'a>(method: &str, path: &'a str) -> Result<&'a str, HeadProblem> 
 }
 
 /// Splits `http://host[:port]/path?query` into its target and the origin-form.
-fn split_url(method: &str, url: &str) -> Result<(Target, String), HeadProblem> {
+fn split_url(method: &str, url: &str) -> Result<(NetworkTarget, String), HeadProblem> {
     const SCHEME: &str = "http://";
     let scheme = url
         .get(..SCHEME.len())
@@ -392,7 +393,7 @@ fn split_url(method: &str, url: &str) -> Result<(Target, String), HeadProblem> {
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
-    let target = Target::parse(authority, Some(80))?;
+    let target = NetworkTarget::parse(authority, Some(80))?;
     let path = match path {
         "" if method == "OPTIONS" => "*".to_owned(),
         path if path.starts_with('/') => path.to_owned(),
@@ -404,11 +405,11 @@ fn split_url(method: &str, url: &str) -> Result<(Target, String), HeadProblem> {
 struct Repeated;
 
 /// Returns the header of that name, which must not be repeated.
-fn single<'a, 'b>(
+fn single_header<'a, 'b>(
     headers: &'a [Header<'b>],
     name: &str,
 ) -> Result<Option<&'a Header<'b>>, Repeated> {
-    let mut found = headers.iter().filter(|header| header.is(name));
+    let mut found = headers.iter().filter(|header| header.is_named(name));
     match (found.next(), found.next()) {
         (first, None) => Ok(first),
         (_, Some(_)) => Err(Repeated),
@@ -417,10 +418,13 @@ fn single<'a, 'b>(
 
 /// Returns the end of the body according to the headers: one of the two headers, once, in its plain
 /// form.
-fn framing(headers: &[Header<'_>], version: Version) -> Result<Option<Framing>, HeadProblem> {
+fn parse_framing(
+    headers: &[Header<'_>],
+    version: Version,
+) -> Result<Option<BodyFraming>, HeadProblem> {
     let wrong = |Repeated| HeadProblem::Framing;
-    let length = single(headers, "content-length").map_err(wrong)?;
-    let encoding = single(headers, "transfer-encoding").map_err(wrong)?;
+    let length = single_header(headers, "content-length").map_err(wrong)?;
+    let encoding = single_header(headers, "transfer-encoding").map_err(wrong)?;
     match (length, encoding) {
         (None, None) => Ok(None),
         (Some(length), None) => {
@@ -429,36 +433,44 @@ fn framing(headers: &[Header<'_>], version: Version) -> Result<Option<Framing>, 
                 .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
             digits
                 .and_then(|text| text.parse().ok())
-                .map(|length| Some(Framing::Length(length)))
+                .map(|length| Some(BodyFraming::Length(length)))
                 .ok_or(HeadProblem::Framing)
         }
         (None, Some(encoding))
             if version == Version::Http11 && encoding.value.eq_ignore_ascii_case(b"chunked") =>
         {
-            Ok(Some(Framing::Chunked))
+            Ok(Some(BodyFraming::Chunked))
         }
         (_, Some(_)) => Err(HeadProblem::Framing),
     }
 }
 
 /// Returns the members of the `Connection` headers, or of another list header.
-fn members<'a>(headers: &'a [Header<'_>], name: &'static str) -> impl Iterator<Item = &'a str> {
+fn list_members<'a>(
+    headers: &'a [Header<'_>],
+    name: &'static str,
+) -> impl Iterator<Item = &'a str> {
     headers
         .iter()
-        .filter(move |header| header.is(name))
+        .filter(move |header| header.is_named(name))
         .filter_map(Header::text)
         .flat_map(|value| value.split(',').map(str::trim))
 }
 
 fn asks_to_close(headers: &[Header<'_>]) -> bool {
-    members(headers, "connection")
-        .chain(members(headers, "proxy-connection"))
+    list_members(headers, "connection")
+        .chain(list_members(headers, "proxy-connection"))
         .any(|member| member.eq_ignore_ascii_case("close"))
 }
 
 /// Writes the end-to-end headers, the framing as it was parsed, and the end of the head.
-fn write_headers(head: &mut Vec<u8>, headers: &[Header<'_>], framing: Framing, keeps_open: bool) {
-    let named = members(headers, "connection");
+fn write_headers(
+    head: &mut Vec<u8>,
+    headers: &[Header<'_>],
+    framing: BodyFraming,
+    keeps_open: bool,
+) {
+    let named = list_members(headers, "connection");
     let dropped: Vec<&str> = HOP_BY_HOP
         .into_iter()
         .chain(WRITTEN_ANEW)
@@ -475,13 +487,16 @@ fn write_headers(head: &mut Vec<u8>, headers: &[Header<'_>], framing: Framing, k
         head.extend(b"\r\n");
     }
     match framing {
-        Framing::Length(length)
-            if length > 0 || headers.iter().any(|header| header.is("content-length")) =>
+        BodyFraming::Length(length)
+            if length > 0
+                || headers
+                    .iter()
+                    .any(|header| header.is_named("content-length")) =>
         {
             head.extend(format!("Content-Length: {length}\r\n").bytes());
         }
-        Framing::Chunked => head.extend(b"Transfer-Encoding: chunked\r\n"),
-        Framing::Length(_) | Framing::UntilClose => {}
+        BodyFraming::Chunked => head.extend(b"Transfer-Encoding: chunked\r\n"),
+        BodyFraming::Length(_) | BodyFraming::UntilClose => {}
     }
     if !keeps_open {
         head.extend(b"Connection: close\r\n");

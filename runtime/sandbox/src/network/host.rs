@@ -12,15 +12,15 @@ const MAX_LABEL: usize = 63;
 /// A host in canonical form: a name in lower case without a final dot, or an address that is not
 /// IPv4-mapped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Host {
+pub(crate) enum TargetHost {
     Name(String),
     Address(IpAddr),
 }
 
 /// The target of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
-    pub(crate) host: Host,
+pub(crate) struct NetworkTarget {
+    pub(crate) host: TargetHost,
     pub(crate) port: u16,
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum HostProblem {
     UserInfo,
 }
 
-impl Host {
+impl TargetHost {
     /// Parses a name or an address without brackets.
     ///
     /// Names consist of letters, digits, hyphens and underscores. They are compared in lower case,
@@ -112,7 +112,7 @@ fn ends_in_a_number(name: &str) -> bool {
         || hexadecimal && last.bytes().skip(2).all(|byte| byte.is_ascii_hexdigit())
 }
 
-impl Target {
+impl NetworkTarget {
     /// Parses `host:port` or `[v6]:port`. The port may be missing if there is a `default`.
     pub(crate) fn parse(authority: &str, default: Option<u16>) -> Result<Self, HostProblem> {
         if authority.contains('@') {
@@ -140,7 +140,7 @@ impl Target {
             None => default.ok_or(HostProblem::NoPort)?,
         };
         Ok(Self {
-            host: Host::parse(host)?,
+            host: TargetHost::parse(host)?,
             port,
         })
     }
@@ -156,7 +156,7 @@ pub(crate) fn parse_port(text: &str) -> Result<u16, HostProblem> {
     }
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for TargetHost {
     /// Writes IPv6 addresses in brackets, as in a URL.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -167,7 +167,7 @@ impl fmt::Display for Host {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for NetworkTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }
@@ -190,7 +190,7 @@ mod tests {
             ("::FFFF:127.0.0.1", "127.0.0.1"),
             ("0:0:0:0:0:0:0:1", "[::1]"),
         ] {
-            assert_eq!(Host::parse(text).unwrap().to_string(), host, "{text}");
+            assert_eq!(TargetHost::parse(text).unwrap().to_string(), host, "{text}");
         }
     }
 
@@ -227,7 +227,7 @@ mod tests {
             ("fe80::1%eth0", P::Address),
             ("::1::", P::Address),
         ] {
-            assert_eq!(Host::parse(text), Err(problem), "{text}");
+            assert_eq!(TargetHost::parse(text), Err(problem), "{text}");
         }
     }
 
@@ -242,7 +242,7 @@ mod tests {
             ("[::ffff:1.2.3.4]:5", "1.2.3.4:5"),
         ] {
             assert_eq!(
-                Target::parse(text, Some(80)).unwrap().to_string(),
+                NetworkTarget::parse(text, Some(80)).unwrap().to_string(),
                 target,
                 "{text}"
             );
@@ -266,8 +266,8 @@ mod tests {
             ("a\\@b", P::UserInfo),
             ("a\\b", P::Character),
         ] {
-            assert_eq!(Target::parse(text, Some(80)), Err(problem), "{text}");
+            assert_eq!(NetworkTarget::parse(text, Some(80)), Err(problem), "{text}");
         }
-        assert_eq!(Target::parse("a", None), Err(P::NoPort));
+        assert_eq!(NetworkTarget::parse("a", None), Err(P::NoPort));
     }
 }

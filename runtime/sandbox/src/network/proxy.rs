@@ -20,15 +20,15 @@ use tokio::time::sleep;
 use trunkline_process::init::bridge::SocketFile;
 
 use super::allow_list::AllowList;
-use super::refusal::crowded;
-use super::resolve::{Resolve, SystemResolver};
+use super::refusal::over_limit_response;
+use super::resolve::{NameResolver, SystemResolver};
 use super::upstream::UpstreamProxy;
 
 pub use self::counters::ProxyCounters;
 pub use self::limits::ProxyLimits;
 
-use self::connection::Connection;
-use self::counters::Counters;
+use self::connection::ClientConnection;
+use self::counters::AtomicCounters;
 
 /// Pause after a failed accept, because descriptors or memory may be short.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A running proxy. Dropping it ends every connection and removes the socket.
 #[derive(Debug)]
 pub struct Proxy {
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
     /// The task that accepts, and owns the tasks of connections.
     _task: JoinSet<()>,
     _file: SocketFile,
@@ -48,7 +48,7 @@ pub struct ProxyOptions {
     /// Limits and deadlines.
     pub limits: ProxyLimits,
     /// Resolver of names.
-    pub resolver: Arc<dyn Resolve>,
+    pub resolver: Arc<dyn NameResolver>,
     /// The operator's own proxy, if there is one.
     pub upstream: Option<UpstreamProxy>,
 }
@@ -65,11 +65,11 @@ impl Default for ProxyOptions {
 
 /// State that the connections of a proxy share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ProxyState {
     allow: AllowList,
     label: String,
     options: ProxyOptions,
-    counters: Counters,
+    counters: AtomicCounters,
 }
 
 impl Proxy {
@@ -89,7 +89,7 @@ impl Proxy {
         options: ProxyOptions,
     ) -> io::Result<Self> {
         let path = socket_path.as_ref();
-        let told = |error: io::Error| {
+        let with_path = |error: io::Error| {
             io::Error::new(
                 error.kind(),
                 format!("make the network proxy's socket {path:?}: {error}"),
@@ -97,18 +97,18 @@ impl Proxy {
         };
         let runtime = Handle::try_current()
             .map_err(io::Error::other)
-            .map_err(told)?;
-        let (listener, file) = SocketFile::bind(path).map_err(told)?;
-        listener.set_nonblocking(true).map_err(told)?;
-        let listener = UnixListener::from_std(listener).map_err(told)?;
-        let shared = Arc::new(Shared {
+            .map_err(with_path)?;
+        let (listener, file) = SocketFile::bind(path).map_err(with_path)?;
+        listener.set_nonblocking(true).map_err(with_path)?;
+        let listener = UnixListener::from_std(listener).map_err(with_path)?;
+        let shared = Arc::new(ProxyState {
             allow,
             label: label.to_owned(),
             options,
-            counters: Counters::default(),
+            counters: AtomicCounters::default(),
         });
         let mut task = JoinSet::new();
-        task.spawn_on(accept(listener, Arc::clone(&shared)), &runtime);
+        task.spawn_on(accept_connections(listener, Arc::clone(&shared)), &runtime);
         Ok(Self {
             shared,
             _task: task,
@@ -123,7 +123,7 @@ impl Proxy {
 }
 
 /// Accepts connections until the future is dropped, which also drops the connections.
-async fn accept(listener: UnixListener, shared: Arc<Shared>) {
+async fn accept_connections(listener: UnixListener, shared: Arc<ProxyState>) {
     let mut connections = JoinSet::new();
     loop {
         // Ended connections are removed first, to make room.
@@ -133,17 +133,17 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
             accepted = listener.accept() => match accepted {
                 Ok((client, _)) if connections.len() < shared.options.limits.connections => {
                     shared.counters.accepted.increment();
-                    connections.spawn(Connection::new(client, Arc::clone(&shared)).run());
+                    connections.spawn(ClientConnection::new(client, Arc::clone(&shared)).run());
                 }
                 Ok((client, _)) => {
-                    shared.counters.crowded.increment();
+                    shared.counters.over_limit.increment();
                     tracing::warn!(
                         target: "trunkline::network",
                         agent = shared.label,
                         limit = shared.options.limits.connections,
                         "too many connections at once"
                     );
-                    refuse(client);
+                    refuse_client(client);
                 }
                 Err(error) => {
                     tracing::warn!(target: "trunkline::network", agent = shared.label, %error, "could not accept a connection");
@@ -155,9 +155,9 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
 }
 
 /// Refuses a connection without waiting: a new socket has room for the response.
-fn refuse(client: UnixStream) {
+fn refuse_client(client: UnixStream) {
     if let Ok(mut client) = client.into_std() {
         // Fails if the client has closed the connection.
-        let _ = client.write(&crowded());
+        let _ = client.write(&over_limit_response());
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct RecordReader {
 
 /// A part of a record's content, never empty.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Part<'a> {
+pub(crate) struct RecordPart<'a> {
     pub(crate) kind: u8,
     pub(crate) content: &'a [u8],
 }
@@ -29,7 +29,7 @@ impl RecordReader {
     /// # Errors
     ///
     /// The bytes are not a record. The error is the byte at the position of the record's type.
-    pub(crate) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<Part<'a>>, u8> {
+    pub(crate) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<RecordPart<'a>>, u8> {
         while self.left == 0 {
             let Some((first, rest)) = bytes.split_first() else {
                 return Ok(None);
@@ -60,7 +60,7 @@ impl RecordReader {
         *bytes = rest;
         self.left -= content.len();
         let [kind, ..] = self.header;
-        Ok(Some(Part { kind, content }))
+        Ok(Some(RecordPart { kind, content }))
     }
 
     /// Returns true if the current record is incomplete.

@@ -3,13 +3,13 @@
 use std::io;
 use std::net::IpAddr;
 
-use super::address::Block;
+use super::address::SpecialBlock;
 use super::allow_list::entry_for;
 use super::head::HeadProblem;
-use super::host::{Host, HostProblem, Target};
+use super::host::{HostProblem, NetworkTarget, TargetHost};
 
 /// Header of every refusal. Its value is the code of the reason.
-const HEADER: &str = "X-Trunkline-Denied";
+const DENIED_HEADER: &str = "X-Trunkline-Denied";
 
 /// A fatal alert "access denied" (RFC 8446, section 6), which a client accepts in place of a
 /// ServerHello.
@@ -17,28 +17,34 @@ pub(crate) const TLS_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 
 /// Error that ends a connection early.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum ConnectionError {
     /// The request is not allowed.
-    Denied(Denial),
+    Denied(RequestDenial),
     /// The request is allowed, but failed.
-    Failed(Failure),
+    Failed(ConnectionFailure),
+}
+
+impl From<ConnectionFailure> for ConnectionError {
+    fn from(failure: ConnectionFailure) -> Self {
+        Self::Failed(failure)
+    }
 }
 
 /// A request that is not allowed.
 #[derive(Debug)]
-pub(crate) struct Denial {
-    pub(crate) reason: Reason,
+pub(crate) struct RequestDenial {
+    pub(crate) reason: DenialReason,
     /// Target of the request, if it could be parsed.
-    pub(crate) target: Option<Target>,
+    pub(crate) target: Option<NetworkTarget>,
 }
 
 /// Reason why a request is not allowed.
 #[derive(Debug)]
-pub(crate) enum Reason {
+pub(crate) enum DenialReason {
     /// The target is not on the allow-list.
     NotListed,
     /// The name resolves to special-purpose addresses only, and none of them is on the allow-list.
-    SpecialAddress(IpAddr, &'static Block),
+    SpecialAddress(IpAddr, &'static SpecialBlock),
     /// The address belongs to this machine.
     OwnAddress(IpAddr),
     /// The daemon listens on that port of this machine.
@@ -61,28 +67,28 @@ pub(crate) enum Reason {
 
 /// Failure of an allowed request.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
-    #[error("the client went in the middle of something")]
+pub(crate) enum ConnectionFailure {
+    #[error("the client closed the connection early")]
     ClientGone,
     #[error("the request took too long")]
     Slow,
     #[error("{0} has no address")]
-    NoAddress(Target),
+    NoAddress(NetworkTarget),
     #[error("{0} could not be looked up: {1}")]
-    Lookup(Target, io::Error),
+    Lookup(NetworkTarget, io::Error),
     #[error("{0} takes no connection: {1}")]
-    Connect(Target, io::Error),
+    Connect(NetworkTarget, io::Error),
     #[error("{0} did not answer in time")]
-    Late(Target),
+    Late(NetworkTarget),
     #[error("the connection to {0} broke: {1}")]
-    Broken(Target, io::Error),
-    #[error("the answer of {0} is not understood: {1}")]
-    BadResponse(Target, HeadProblem),
-    #[error("nothing came from or to {0} for too long")]
-    Idle(Target),
+    Broken(NetworkTarget, io::Error),
+    #[error("the response of {0} is invalid: {1}")]
+    BadResponse(NetworkTarget, HeadProblem),
+    #[error("the connection to {0} was idle for too long")]
+    Idle(NetworkTarget),
 }
 
-impl Reason {
+impl DenialReason {
     /// Returns the stable name of the reason, for the log and the response header.
     pub(crate) fn code(&self) -> &'static str {
         match self {
@@ -125,14 +131,14 @@ impl Reason {
         }
     }
 
-    fn explanation(&self, target: Option<&Target>) -> String {
+    fn explanation(&self, target: Option<&NetworkTarget>) -> String {
         let entry = target
             .map(|target| entry_for(target, false))
             .unwrap_or_default();
         let port = target.map_or(0, |target| target.port);
         let entry_of = |address: &IpAddr, with_port| {
-            let host = Host::Address(*address);
-            entry_for(&Target { host, port }, with_port)
+            let host = TargetHost::Address(*address);
+            entry_for(&NetworkTarget { host, port }, with_port)
         };
         match self {
             Self::NotListed => {
@@ -141,7 +147,7 @@ impl Reason {
             Self::SpecialAddress(address, block) => {
                 format!(
                     "the name leads to {address}, {}. To allow it, add \"{}\" to `network.allow` of the agent's sandbox as well.",
-                    block.what,
+                    block.description,
                     entry_of(address, false)
                 )
             }
@@ -170,23 +176,23 @@ impl Reason {
     }
 }
 
-impl Denial {
+impl RequestDenial {
     /// Returns the response to the client: the blocked target, the reason and the remedy.
     pub(crate) fn response(&self) -> Vec<u8> {
         let what = self
             .target
             .as_ref()
-            .map_or("this request".to_owned(), Target::to_string);
+            .map_or("this request".to_owned(), NetworkTarget::to_string);
         let body = format!(
             "trunkline: blocked {what}: {}\n",
             self.reason.explanation(self.target.as_ref())
         );
-        let header = format!("{HEADER}: {}\r\n", self.reason.code());
-        answer(self.reason.status(), &header, &body)
+        let header = format!("{DENIED_HEADER}: {}\r\n", self.reason.code());
+        format_response(self.reason.status(), &header, &body)
     }
 }
 
-impl Failure {
+impl ConnectionFailure {
     /// Returns the response to the client, or `None` if the client has gone.
     pub(crate) fn response(&self) -> Option<Vec<u8>> {
         let status = match self {
@@ -199,20 +205,24 @@ impl Failure {
             | Self::Broken(..)
             | Self::BadResponse(..) => "502 Bad Gateway",
         };
-        Some(answer(status, "", &format!("trunkline: {self}.\n")))
+        Some(format_response(
+            status,
+            "",
+            &format!("trunkline: {self}.\n"),
+        ))
     }
 }
 
 /// Returns the response to a connection over the limit.
-pub(crate) fn crowded() -> Vec<u8> {
-    answer(
+pub(crate) fn over_limit_response() -> Vec<u8> {
+    format_response(
         "503 Service Unavailable",
         "",
         "trunkline: too many connections at once; close some first.\n",
     )
 }
 
-fn answer(status: &str, header: &str, body: &str) -> Vec<u8> {
+fn format_response(status: &str, header: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(
         "HTTP/1.1 {status}\r\n{header}Content-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\n\

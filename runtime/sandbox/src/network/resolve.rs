@@ -11,19 +11,19 @@ use tokio::sync::Semaphore;
 
 /// Maximum of simultaneous lookups of one proxy. A lookup that has timed out counts until its
 /// thread ends.
-const LOOKUPS: usize = 8;
+const MAX_LOOKUPS: usize = 8;
 
 /// Future with the addresses of a name.
-pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
+pub type ResolveFuture<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
 
 /// Resolver of names for a proxy. The system's resolver is the default.
 ///
 /// The proxy looks a name up once for each connection, only if it is on the list, and checks the
 /// addresses.
-pub trait Resolve: fmt::Debug + Send + Sync {
+pub trait NameResolver: fmt::Debug + Send + Sync {
     /// Looks up `name`, which is in lower case and has no final dot. The proxy does not wait longer
     /// than its limit.
-    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;
+    fn resolve<'a>(&'a self, name: &'a str) -> ResolveFuture<'a>;
 }
 
 /// Resolver that uses the system (`getaddrinfo`) on the runtime's blocking pool.
@@ -35,13 +35,13 @@ pub(crate) struct SystemResolver {
 impl Default for SystemResolver {
     fn default() -> Self {
         Self {
-            slots: Arc::new(Semaphore::new(LOOKUPS)),
+            slots: Arc::new(Semaphore::new(MAX_LOOKUPS)),
         }
     }
 }
 
-impl Resolve for SystemResolver {
-    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
+impl NameResolver for SystemResolver {
+    fn resolve<'a>(&'a self, name: &'a str) -> ResolveFuture<'a> {
         let name = name.to_owned();
         let slots = Arc::clone(&self.slots);
         Box::pin(async move {

@@ -5,14 +5,14 @@ use super::record::{HANDSHAKE, RecordReader};
 const SERVER_HELLO: u8 = 2;
 
 /// Random value of a ServerHello that is a HelloRetryRequest (RFC 8446, section 4.1.3).
-const RETRY: [u8; 32] = [
+const RETRY_RANDOM: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
 /// Meaning of the first message of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ServerAnswer {
     /// The client must send a changed ClientHello, which may name another server.
     Retry,
     /// Any other message. The client sends no further name in the clear.
@@ -29,14 +29,14 @@ pub(crate) struct AnswerReader {
 impl AnswerReader {
     /// Reads the next bytes. Returns their meaning as soon as it is certain. Must not be called
     /// again after that.
-    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Option<Answer> {
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Option<ServerAnswer> {
         const RANDOM: std::ops::Range<usize> = 1 + 3 + 2..1 + 3 + 2 + 32;
         loop {
             match self.record.next(&mut bytes) {
                 Ok(Some(part)) if part.kind == HANDSHAKE => {
                     self.message.extend_from_slice(part.content)
                 }
-                Ok(Some(_)) | Err(_) => return Some(Answer::Other),
+                Ok(Some(_)) | Err(_) => return Some(ServerAnswer::Other),
                 Ok(None) => return None,
             }
             if self
@@ -44,13 +44,13 @@ impl AnswerReader {
                 .first()
                 .is_some_and(|kind| *kind != SERVER_HELLO)
             {
-                return Some(Answer::Other);
+                return Some(ServerAnswer::Other);
             }
             if let Some(random) = self.message.get(RANDOM) {
-                return Some(if random == RETRY {
-                    Answer::Retry
+                return Some(if random == RETRY_RANDOM {
+                    ServerAnswer::Retry
                 } else {
-                    Answer::Other
+                    ServerAnswer::Other
                 });
             }
         }
@@ -76,14 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_is_told_from_other_answers_however_it_comes() {
+    fn a_retry_is_distinguished_in_any_portions() {
         let alert = vec![21, 3, 3, 0, 2, 2, 40];
         for (bytes, answer) in [
-            (hello(RETRY, 99), Answer::Retry),
-            (hello(RETRY, 3), Answer::Retry),
-            (hello([7; 32], 99), Answer::Other),
-            (alert, Answer::Other),
-            (b"HTTP/1.1".to_vec(), Answer::Other),
+            (hello(RETRY_RANDOM, 99), ServerAnswer::Retry),
+            (hello(RETRY_RANDOM, 3), ServerAnswer::Retry),
+            (hello([7; 32], 99), ServerAnswer::Other),
+            (alert, ServerAnswer::Other),
+            (b"HTTP/1.1".to_vec(), ServerAnswer::Other),
         ] {
             assert_eq!(AnswerReader::default().push(&bytes), Some(answer));
             let mut reader = AnswerReader::default();
@@ -92,6 +92,9 @@ mod tests {
                 Some(answer)
             );
         }
-        assert_eq!(AnswerReader::default().push(&hello(RETRY, 99)[..42]), None);
+        assert_eq!(
+            AnswerReader::default().push(&hello(RETRY_RANDOM, 99)[..42]),
+            None
+        );
     }
 }

@@ -10,11 +10,11 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::allow_list::{AllowList, LOCALHOST};
-use super::host::{Host, Target};
-use super::refusal::Failure;
+use super::host::{NetworkTarget, TargetHost};
+use super::refusal::ConnectionFailure;
 
 /// Limit of the head of the upstream proxy's response, in bytes.
-const MAX_ANSWER: usize = 8 * 1024;
+const MAX_RESPONSE_HEAD: usize = 8 * 1024;
 
 /// Port of a proxy whose URL has none.
 const DEFAULT_PORT: u16 = 80;
@@ -26,7 +26,7 @@ const DEFAULT_PORT: u16 = 80;
 /// addresses is up to it.
 #[derive(Debug, Clone)]
 pub struct UpstreamProxy {
-    target: Target,
+    target: NetworkTarget,
     /// The value of `Proxy-Authorization`.
     authorization: Option<String>,
     direct: Vec<DirectEntry>,
@@ -80,10 +80,10 @@ impl UpstreamProxy {
     }
 
     /// Returns true if a target is reached through this proxy.
-    pub(super) fn serves(&self, target: &Target) -> bool {
+    pub(super) fn is_used_for(&self, target: &NetworkTarget) -> bool {
         let is_local = match &target.host {
-            Host::Name(name) => name == LOCALHOST,
-            Host::Address(address) => address.is_loopback(),
+            TargetHost::Name(name) => name == LOCALHOST,
+            TargetHost::Address(address) => address.is_loopback(),
         };
         !is_local && !self.direct.iter().any(|entry| entry.matches(target))
     }
@@ -91,22 +91,22 @@ impl UpstreamProxy {
     /// Opens a tunnel to a target.
     pub(super) async fn connect(
         &self,
-        target: &Target,
+        target: &NetworkTarget,
         limit: Duration,
-    ) -> Result<TcpStream, Failure> {
-        let opened = timeout(limit, self.open(target)).await;
-        let opened = opened.map_err(|_| Failure::Late(target.clone()))?;
+    ) -> Result<TcpStream, ConnectionFailure> {
+        let opened = timeout(limit, self.open_tunnel(target)).await;
+        let opened = opened.map_err(|_| ConnectionFailure::Late(target.clone()))?;
         opened.map_err(|error| {
             let text = format!("the proxy {}: {error}", self.target);
-            Failure::Connect(target.clone(), io::Error::new(error.kind(), text))
+            ConnectionFailure::Connect(target.clone(), io::Error::new(error.kind(), text))
         })
     }
 
-    async fn open(&self, target: &Target) -> io::Result<TcpStream> {
+    async fn open_tunnel(&self, target: &NetworkTarget) -> io::Result<TcpStream> {
         let port = self.target.port;
         let mut stream = match &self.target.host {
-            Host::Name(name) => TcpStream::connect((name.as_str(), port)).await?,
-            Host::Address(address) => TcpStream::connect((*address, port)).await?,
+            TargetHost::Name(name) => TcpStream::connect((name.as_str(), port)).await?,
+            TargetHost::Address(address) => TcpStream::connect((*address, port)).await?,
         };
         stream.set_nodelay(true)?;
         let authorization = self
@@ -120,8 +120,8 @@ impl UpstreamProxy {
         // One byte at a time: the bytes after the head belong to the target.
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
-            if head.len() == MAX_ANSWER {
-                return Err(io::Error::other("its answer has no end"));
+            if head.len() == MAX_RESPONSE_HEAD {
+                return Err(io::Error::other("the head of its response is too long"));
             }
             head.push(stream.read_u8().await?);
         }
@@ -150,22 +150,23 @@ impl DirectEntry {
         Self::Domain(domain.to_ascii_lowercase())
     }
 
-    fn matches(&self, target: &Target) -> bool {
+    fn matches(&self, target: &NetworkTarget) -> bool {
         match (self, &target.host) {
             (Self::All, _) => true,
-            (Self::Domain(domain), Host::Name(name)) => name
+            (Self::Domain(domain), TargetHost::Name(name)) => name
                 .strip_suffix(domain.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.ends_with('.')),
-            (Self::Addresses(addresses), Host::Address(address)) => {
+            (Self::Addresses(addresses), TargetHost::Address(address)) => {
                 addresses.grants(*address, target.port)
             }
-            (Self::Domain(_), Host::Address(_)) | (Self::Addresses(_), Host::Name(_)) => false,
+            (Self::Domain(_), TargetHost::Address(_))
+            | (Self::Addresses(_), TargetHost::Name(_)) => false,
         }
     }
 }
 
 /// Splits `http://user:password@host:port/` into its target and the value of `Proxy-Authorization`.
-fn parse_url(url: &str) -> Option<(Target, Option<String>)> {
+fn parse_url(url: &str) -> Option<(NetworkTarget, Option<String>)> {
     let rest = match url.split_once("://") {
         Some(("http", rest)) => rest,
         Some(_) => return None,
@@ -176,7 +177,7 @@ fn parse_url(url: &str) -> Option<(Target, Option<String>)> {
         Some((user, host)) => (Some(user), host),
         None => (None, authority),
     };
-    let target = Target::parse(host, Some(DEFAULT_PORT)).ok()?;
+    let target = NetworkTarget::parse(host, Some(DEFAULT_PORT)).ok()?;
     let authorization = user.map(|user| {
         let user = percent_encoding::percent_decode_str(user).collect::<Vec<u8>>();
         format!("Basic {}", BASE64_STANDARD.encode(&user))
@@ -219,13 +220,13 @@ mod tests {
             ("127.0.0.1:80", false),
             ("[::1]:80", false),
         ] {
-            let parsed = Target::parse(target, None).unwrap();
-            assert_eq!(found.serves(&parsed), through, "{target}");
+            let parsed = NetworkTarget::parse(target, None).unwrap();
+            assert_eq!(found.is_used_for(&parsed), through, "{target}");
         }
         let all = proxy(&[("ALL_PROXY", "proxy.corp"), ("no_proxy", "*")]);
         let all = all.unwrap().unwrap();
         assert_eq!(all.target.to_string(), "proxy.corp:80");
-        assert!(!all.serves(&Target::parse("a.org:443", None).unwrap()));
+        assert!(!all.is_used_for(&NetworkTarget::parse("a.org:443", None).unwrap()));
     }
 
     #[test]

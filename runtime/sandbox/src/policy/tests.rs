@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn asked(sandbox: Option<Sandbox>) -> Asked {
-    Asked {
+fn requested(sandbox: Option<Sandbox>) -> AgentConfinement {
+    AgentConfinement {
         sandbox,
         work_dir: "/srv/work".into(),
         limits: Limits {
@@ -43,21 +43,24 @@ fn real(path: &Path) -> io::Result<PathBuf> {
         .map_or_else(|_| path.to_owned(), |rest| Path::new("/etc").join(rest)))
 }
 
-fn narrow(policy: &Policy, asked: Asked) -> Result<Narrowed, PolicyError> {
-    policy.narrow_with(asked, real)
+fn narrow(
+    policy: &Policy,
+    requested: AgentConfinement,
+) -> Result<NarrowedConfinement, PolicyError> {
+    policy.narrow_with(requested, real)
 }
 
 #[track_caller]
-fn refused(policy: &Policy, asked: Asked) -> String {
-    narrow(policy, asked).unwrap_err().to_string()
+fn refused(policy: &Policy, requested: AgentConfinement) -> String {
+    narrow(policy, requested).unwrap_err().to_string()
 }
 
 #[test]
 fn no_policy_changes_nothing() {
     for sandbox in [None, Some(bubblewrap(&["/a"], &["/b"], Network::All))] {
-        let asked = asked(sandbox);
-        let left = narrow(&Policy::default(), asked.clone()).unwrap();
-        assert_eq!((left.granted, left.said.len()), (asked, 0));
+        let requested = requested(sandbox);
+        let left = narrow(&Policy::default(), requested.clone()).unwrap();
+        assert_eq!((left.granted, left.notes.len()), (requested, 0));
     }
 }
 
@@ -86,21 +89,21 @@ fn an_agent_without_a_sandbox_is_refused_where_only_one_would_do() {
             "limits paths",
         ),
     ] {
-        let said = refused(&policy, asked(None));
+        let text = refused(&policy, requested(None));
         assert!(
-            said.contains(part) && said.contains("give the agent a `sandbox`"),
-            "{said}"
+            text.contains(part) && text.contains("give the agent a `sandbox`"),
+            "{text}"
         );
     }
     let all = Policy {
         network: Some(Network::All),
         ..Policy::default()
     };
-    assert!(narrow(&all, asked(None)).is_ok());
+    assert!(narrow(&all, requested(None)).is_ok());
 }
 
 #[test]
-fn what_was_narrowed_is_said() {
+fn narrowed_settings_are_reported() {
     let policy = Policy {
         network: Some(allow(&["a.org", "b.org"])),
         memory: Some(1 << 20),
@@ -112,7 +115,7 @@ fn what_was_narrowed_is_said() {
     };
     let left = narrow(
         &policy,
-        asked(Some(bubblewrap(
+        requested(Some(bubblewrap(
             &[],
             &["/srv/data/x"],
             allow(&["a.org", "c.org"]),
@@ -120,7 +123,7 @@ fn what_was_narrowed_is_said() {
     )
     .unwrap();
     assert_eq!(
-        left.said,
+        left.notes,
         [
             "50 processes at most, in place of 100 processes",
             "1MiB of memory at most, in place of no limit",
@@ -142,7 +145,7 @@ fn a_path_must_lie_in_an_allowed_folder_and_links_are_followed_first() {
         ..Policy::default()
     };
     let with = |read_only: &[&str], writable: &[&str]| {
-        asked(Some(bubblewrap(read_only, writable, Network::None)))
+        requested(Some(bubblewrap(read_only, writable, Network::None)))
     };
     assert!(narrow(&policy, with(&["/opt/tools", "/srv/data"], &["/srv/data"])).is_ok());
     assert_eq!(
@@ -170,15 +173,18 @@ fn a_working_directory_elsewhere_is_refused() {
         read_only: roots(&["/opt"]),
         ..Policy::default()
     };
-    let said = refused(&policy, asked(Some(bubblewrap(&[], &[], Network::None))));
-    assert!(said.contains("the working directory"), "{said}");
+    let text = refused(
+        &policy,
+        requested(Some(bubblewrap(&[], &[], Network::None))),
+    );
+    assert!(text.contains("the working directory"), "{text}");
 }
 
 #[test]
 fn backends_and_images_are_those_that_are_named() {
     let container = |options: &[&str]| {
         let options = options.iter().map(|option| (*option).to_owned()).collect();
-        asked(Some(Sandbox::new(Backend::Podman {
+        requested(Some(Sandbox::new(Backend::Podman {
             image: "good".into(),
             options,
         })))
@@ -218,7 +224,7 @@ fn backends_and_images_are_those_that_are_named() {
 fn options_that_could_lift_the_policy_are_the_policys_own() {
     let container = |backend: fn(String, Vec<String>) -> Backend, options: &[&str]| {
         let options = options.iter().map(|option| (*option).to_owned()).collect();
-        asked(Some(Sandbox {
+        requested(Some(Sandbox {
             network: Network::None,
             ..Sandbox::new(backend("good".into(), options))
         }))
@@ -277,11 +283,11 @@ fn options_that_could_lift_the_policy_are_the_policys_own() {
             narrow(&policy, container(podman, &[])).is_ok(),
             "{policy:?}"
         );
-        let said = own.iter().map(|&option| option.to_owned()).collect();
+        let text = own.iter().map(|&option| option.to_owned()).collect();
         assert!(
             narrow(
                 &Policy {
-                    options: Some(said),
+                    options: Some(text),
                     ..policy
                 },
                 container(podman, own)
@@ -355,7 +361,8 @@ prop_compose! {
     ) -> Policy {
         let inherit = curated.then_some(Inherit::Curated);
         Policy {
-            sandbox_required, network, read_only, writable, memory, processes, containment, inherit, ..Policy::default()
+            sandbox_required, network, read_only, writable, memory, processes, containment, inherit,
+            ..Policy::default()
         }
     }
 }
@@ -367,11 +374,11 @@ prop_compose! {
         (memory, processes) in (prop::option::of(0..4u64), prop::option::of(0..4u64)),
         containment in containments(),
         all in any::<bool>(),
-    ) -> Asked {
+    ) -> AgentConfinement {
         let sandbox = sandbox.map(|(read_only, writable, network)| {
             Sandbox { read_only, writable, network, ..Sandbox::new(Backend::Bubblewrap) }
         });
-        Asked {
+        AgentConfinement {
             sandbox,
             work_dir: work_dir.into(),
             limits: Limits { processes, open_files: None, memory },
@@ -411,15 +418,20 @@ proptest! {
     #[test]
     fn what_is_left_is_within_both(policy in policies(), entry in entries()) {
         let Ok(left) = narrow(&policy, entry.clone()) else { return Ok(()) };
-        let (got, said) = (left.granted, left.said);
-        prop_assert!(at_most(got.limits.memory, policy.memory) && at_most(got.limits.memory, entry.limits.memory));
+        let got = left.granted;
+        let notes = left.notes;
+        prop_assert!(at_most(got.limits.memory, policy.memory));
+        prop_assert!(at_most(got.limits.memory, entry.limits.memory));
         prop_assert!(at_most(got.limits.processes, policy.processes));
         prop_assert!(at_most(got.limits.processes, entry.limits.processes));
         // For every set of mechanisms that may work, the selected one is not weaker than the policy
         // requires, nor weaker than without the policy.
         for works in 0..4u8 {
             let tried = |works: bool| works.then_some(()).ok_or_else(String::new);
-            let support = trunkline_process::Support { namespace: tried(works & 1 != 0), reaper: tried(works & 2 != 0) };
+            let support = trunkline_process::Support {
+                namespace: tried(works & 1 != 0),
+                reaper: tried(works & 2 != 0),
+            };
             if let Ok(choice) = support.choose(got.containment, got.at_least) {
                 prop_assert!(choice.used.strength() >= policy.containment.strength());
                 let before = support.choose(entry.containment, Containment::Auto);
@@ -432,15 +444,17 @@ proptest! {
         prop_assert_eq!(got.sandbox.is_some(), entry.sandbox.is_some());
         if let (Some(got), Some(entry)) = (&got.sandbox, &entry.sandbox) {
             prop_assert!(reaches_no_more(&got.network, &entry.network));
-            prop_assert!(policy.network.as_ref().is_none_or(|most| reaches_no_more(&got.network, most)));
+            let most = policy.network.as_ref();
+            prop_assert!(most.is_none_or(|most| reaches_no_more(&got.network, most)));
             for path in &got.writable {
                 let most = policy.writable.as_deref().or(policy.read_only.as_deref());
-                prop_assert!(within(path, most.map(real_all).as_deref()));
-                prop_assert!(entry.writable.iter().any(|asked| real(asked).unwrap() == real(path).unwrap()));
+                prop_assert!(is_within_any(path, most.map(real_all).as_deref()));
+                let path = real(path).unwrap();
+                prop_assert!(entry.writable.iter().any(|other| real(other).unwrap() == path));
             }
         }
         if got == entry {
-            prop_assert!(said.is_empty(), "{said:?}");
+            prop_assert!(notes.is_empty(), "{notes:?}");
         }
         // A second narrowing changes nothing.
         let again = narrow(&policy, got.clone()).unwrap();

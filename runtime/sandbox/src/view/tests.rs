@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn this_machine_shows_programs_and_no_secrets() {
-    let system = System::read();
+    let system = SystemFiles::read();
     assert!(system.folders.contains(&PathBuf::from("/usr")));
     let shown = system
         .etc

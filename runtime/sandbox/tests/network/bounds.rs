@@ -5,15 +5,15 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use trunkline_sandbox::network::ProxyLimits;
 
+use super::fixture::{USUAL, read_all, reason, start_proxy, start_proxy_with, within};
 use super::server::{echo, http, serve};
-use super::world::{USUAL, read_all, reason, within, world, world_with};
 
 const SHORT: Duration = Duration::from_millis(50);
 
 #[tokio::test]
 async fn a_head_that_never_ends_is_given_up() {
     let server = echo().await;
-    let world = world_with(
+    let fixture = start_proxy_with(
         &server,
         &USUAL,
         ProxyLimits {
@@ -21,7 +21,7 @@ async fn a_head_that_never_ends_is_given_up() {
             ..ProxyLimits::default()
         },
     );
-    let mut client = world.connect().await;
+    let mut client = fixture.connect().await;
     let mut sent = 0;
     // One byte at a time: the limit is for the complete head.
     loop {
@@ -38,8 +38,8 @@ async fn a_head_that_never_ends_is_given_up() {
     }
     assert!(sent > 0);
     assert!(read_all(&mut client).await.starts_with("HTTP/1.1 408 "));
-    world
-        .counted("a failure", |counters| counters.failed == 1)
+    fixture
+        .wait_for_counters("a failure", |counters| counters.failed == 1)
         .await;
 }
 
@@ -51,22 +51,26 @@ async fn a_client_hello_that_never_comes_is_given_up() {
         linger: SHORT,
         ..ProxyLimits::default()
     };
-    let world = world_with(&server, &USUAL, limits);
+    let fixture = start_proxy_with(&server, &USUAL, limits);
     for start in [&b""[..], &[22, 3, 1, 2, 0, 1, 0]] {
-        let mut tunnel = world.tunnel(&format!("allowed.test:{}", server.port)).await;
+        let mut tunnel = fixture
+            .tunnel(&format!("allowed.test:{}", server.port))
+            .await;
         tunnel.write_all(start).await.unwrap();
         assert_eq!(read_all(&mut tunnel).await, "");
     }
-    world
-        .counted("two failures", |counters| counters.failed == 2)
+    fixture
+        .wait_for_counters("two failures", |counters| counters.failed == 2)
         .await;
 }
 
 #[tokio::test]
 async fn a_client_hello_in_too_many_records_is_refused() {
     let server = echo().await;
-    let world = world(&server, &USUAL);
-    let mut tunnel = world.tunnel(&format!("allowed.test:{}", server.port)).await;
+    let fixture = start_proxy(&server, &USUAL);
+    let mut tunnel = fixture
+        .tunnel(&format!("allowed.test:{}", server.port))
+        .await;
     // A ClientHello of 30,000 bytes, with one byte in each record.
     let message = [&[1, 0, 0x75, 0x30][..], &[0; 30_000]].concat();
     let records: Vec<u8> = message
@@ -75,23 +79,23 @@ async fn a_client_hello_in_too_many_records_is_refused() {
         .collect();
     let _ = tunnel.write_all(&records).await;
     assert_eq!(read_all(&mut tunnel).await.as_bytes()[..1], [21]);
-    world
-        .counted("a denial", |counters| counters.denied == 1)
+    fixture
+        .wait_for_counters("a denial", |counters| counters.denied == 1)
         .await;
 }
 
 #[tokio::test]
-async fn a_tunnel_in_which_nothing_moves_ends_and_one_in_which_something_does_goes_on() {
+async fn only_an_idle_tunnel_ends() {
     let server = echo().await;
     let limits = ProxyLimits {
         idle: Duration::from_secs(2),
         linger: SHORT,
         ..ProxyLimits::default()
     };
-    let world = world_with(&server, &["127.0.0.2:{}"], limits);
+    let fixture = start_proxy_with(&server, &["127.0.0.2:{}"], limits);
     let to = format!("127.0.0.2:{}", server.port);
-    let mut still = world.tunnel(&to).await;
-    let mut moving = world.tunnel(&to).await;
+    let mut still = fixture.tunnel(&to).await;
+    let mut moving = fixture.tunnel(&to).await;
     let mut buffer = [0; 1];
     let ended = read_all(&mut still);
     tokio::pin!(ended);
@@ -118,7 +122,7 @@ async fn a_server_that_never_answers_is_given_up() {
         drop(stream);
     })
     .await;
-    let world = world_with(
+    let fixture = start_proxy_with(
         &server,
         &USUAL,
         ProxyLimits {
@@ -127,7 +131,7 @@ async fn a_server_that_never_answers_is_given_up() {
         },
     );
     let port = server.port;
-    let answer = world
+    let answer = fixture
         .ask(format!(
             "GET http://allowed.test:{port}/ HTTP/1.1\r\nHost: allowed.test:{port}\r\n\r\n"
         ))
@@ -136,7 +140,7 @@ async fn a_server_that_never_answers_is_given_up() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_bound_are_told_so_and_room_is_used_again() {
+async fn connections_over_the_limit_are_refused_until_others_end() {
     let server = http().await;
     let limits = ProxyLimits {
         connections: 3,
@@ -144,29 +148,29 @@ async fn connections_beyond_the_bound_are_told_so_and_room_is_used_again() {
         linger: SHORT,
         ..ProxyLimits::default()
     };
-    let world = world_with(&server, &USUAL, limits);
+    let fixture = start_proxy_with(&server, &USUAL, limits);
     let mut held = Vec::new();
     for _ in 0..3 {
-        held.push(world.connect().await);
+        held.push(fixture.connect().await);
     }
-    world
-        .counted("three connections", |counters| counters.accepted == 3)
+    fixture
+        .wait_for_counters("three connections", |counters| counters.accepted == 3)
         .await;
     for _ in 0..50 {
-        assert!(world.ask("").await.starts_with("HTTP/1.1 503 "));
+        assert!(fixture.ask("").await.starts_with("HTTP/1.1 503 "));
     }
-    world
-        .counted("fifty refusals", |counters| counters.crowded == 50)
+    fixture
+        .wait_for_counters("fifty refusals", |counters| counters.over_limit == 50)
         .await;
     held.pop();
     let request = format!(
         "GET http://allowed.test:{0}/x HTTP/1.1\r\nHost: allowed.test:{0}\r\n\r\n",
         server.port
     );
-    let mut answer = world.ask(&request).await;
+    let mut answer = fixture.ask(&request).await;
     while answer.starts_with("HTTP/1.1 503 ") {
         tokio::task::yield_now().await;
-        answer = world.ask(&request).await;
+        answer = fixture.ask(&request).await;
     }
     assert!(answer.ends_with("/x"), "{answer}");
 }
@@ -174,7 +178,7 @@ async fn connections_beyond_the_bound_are_told_so_and_room_is_used_again() {
 #[tokio::test]
 async fn clients_that_vanish_at_any_byte_leave_the_proxy_whole() {
     let server = http().await;
-    let world = world_with(
+    let fixture = start_proxy_with(
         &server,
         &USUAL,
         ProxyLimits {
@@ -187,15 +191,15 @@ async fn clients_that_vanish_at_any_byte_leave_the_proxy_whole() {
         server.port
     );
     for length in 0..=request.len() {
-        let mut client = world.connect().await;
+        let mut client = fixture.connect().await;
         let _ = client.write_all(&request.as_bytes()[..length]).await;
     }
-    assert!(world.ask(&request).await.ends_with("xxx"));
+    assert!(fixture.ask(&request).await.ends_with("xxx"));
     let all = request.len() as u64 + 2;
-    world
-        .counted("all connections", |counters| counters.accepted == all)
+    fixture
+        .wait_for_counters("all connections", |counters| counters.accepted == all)
         .await;
-    assert_eq!(world.proxy.counters().denied, 0);
+    assert_eq!(fixture.proxy.counters().denied, 0);
 }
 
 /// Sink for the log events of a test.
@@ -224,7 +228,7 @@ async fn each_denial_is_one_event_without_secrets() {
         .finish();
     let _guard = tracing_subscriber::util::SubscriberInitExt::set_default(subscriber);
     let server = echo().await;
-    let world = world(&server, &USUAL);
+    let fixture = start_proxy(&server, &USUAL);
     for request in [
         "GET http://blocked.test/canary-path?key=canary-query HTTP/1.1\r\nHost: blocked.test\r\nCookie: canary-cookie\r\n\r\n",
         "GET http://canary-user:canary-password@blocked.test/ HTTP/1.1\r\nHost: blocked.test\r\n\r\n",
@@ -232,7 +236,7 @@ async fn each_denial_is_one_event_without_secrets() {
         "GET http://blocked.test/canary HTTP/1.1\r\nHost: canary-host\r\n\r\n",
         "GET /canary HTTP/1.1\r\n\r\n",
     ] {
-        let answer = world.ask(request).await;
+        let answer = fixture.ask(request).await;
         reason(&answer);
         assert!(!answer.contains("canary"), "{answer}");
     }

@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream as StdStream;
 use tokio::io::AsyncReadExt;
 use trunkline_sandbox::network::{AllowList, Proxy, ProxyOptions};
 
+use super::fixture::{start_proxy, within};
 use super::server::echo;
-use super::world::{within, world};
 
 fn nothing() -> AllowList {
     AllowList::default()
@@ -15,14 +15,14 @@ fn nothing() -> AllowList {
 #[tokio::test]
 async fn dropping_the_proxy_ends_its_connections_and_removes_the_socket() {
     let server = echo().await;
-    let world = world(&server, &["127.0.0.2:{}"]);
-    let mut tunnel = world.tunnel(&format!("127.0.0.2:{}", server.port)).await;
-    let mut waiting = world.connect().await;
-    world
-        .counted("both connections", |counters| counters.accepted == 2)
+    let fixture = start_proxy(&server, &["127.0.0.2:{}"]);
+    let mut tunnel = fixture.tunnel(&format!("127.0.0.2:{}", server.port)).await;
+    let mut waiting = fixture.connect().await;
+    fixture
+        .wait_for_counters("both connections", |counters| counters.accepted == 2)
         .await;
-    let socket = world.socket.clone();
-    drop(world.proxy);
+    let socket = fixture.socket.clone();
+    drop(fixture.proxy);
     assert!(!socket.exists());
     for client in [&mut tunnel, &mut waiting] {
         assert!(!matches!(
@@ -57,15 +57,15 @@ async fn a_path_longer_than_a_socket_address_works_and_is_cleaned_up() {
     tokio::io::AsyncWriteExt::write_all(&mut client, b"CONNECT a.test:443 HTTP/1.1\r\n\r\n")
         .await
         .unwrap();
-    let answer = super::world::read_all(&mut client).await;
-    assert_eq!(super::world::reason(&answer), "not-listed");
+    let answer = super::fixture::read_all(&mut client).await;
+    assert_eq!(super::fixture::reason(&answer), "not-listed");
 
     drop(proxy);
     assert!(fs::read_dir(&deep).unwrap().next().is_none());
 }
 
 #[tokio::test]
-async fn what_took_the_place_of_the_socket_is_left_alone() {
+async fn a_file_in_place_of_the_socket_is_not_removed() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("proxy.sock");
     let proxy = Proxy::start(&socket, nothing(), "x", ProxyOptions::default()).unwrap();

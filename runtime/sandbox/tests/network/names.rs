@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use trunkline_sandbox::network::ProxyLimits;
 
+use super::fixture::{USUAL, reason, start_proxy};
 use super::server::http;
-use super::world::{USUAL, reason, world};
 
 fn get(host: &str, port: u16) -> String {
     format!("GET http://{host}:{port}/x HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n")
@@ -12,7 +12,7 @@ fn get(host: &str, port: u16) -> String {
 #[tokio::test]
 async fn a_name_that_leads_to_a_special_address_is_refused() {
     let server = http().await;
-    let world = world(&server, &["*.test:{}", "127.0.0.2:{}"]);
+    let fixture = start_proxy(&server, &["*.test:{}", "127.0.0.2:{}"]);
     for address in [
         "127.0.0.1",
         "10.0.0.1",
@@ -33,8 +33,8 @@ async fn a_name_that_leads_to_a_special_address_is_refused() {
         "64:ff9b::7f00:1",
         "2002:7f00:1::",
     ] {
-        world.names.set("private.test", &[&[address]]);
-        let answer = world.ask(get("private.test", server.port)).await;
+        fixture.names.set("private.test", &[&[address]]);
+        let answer = fixture.ask(get("private.test", server.port)).await;
         assert_eq!(reason(&answer), "special-address", "{address}");
         assert!(answer.contains("add \""), "{answer}");
     }
@@ -44,20 +44,20 @@ async fn a_name_that_leads_to_a_special_address_is_refused() {
 #[tokio::test]
 async fn the_address_that_was_judged_is_the_one_that_is_reached() {
     let server = http().await;
-    let world = world(&server, &USUAL);
+    let fixture = start_proxy(&server, &USUAL);
     // A second lookup would return another address.
-    world
+    fixture
         .names
         .set("allowed.test", &[&["127.0.0.2"], &["127.0.0.1"]]);
     assert!(
-        world
+        fixture
             .ask(get("allowed.test", server.port))
             .await
             .ends_with("/x")
     );
-    assert_eq!(world.names.asked(), ["allowed.test"]);
+    assert_eq!(fixture.names.requested(), ["allowed.test"]);
     assert_eq!(
-        reason(&world.ask(get("allowed.test", server.port)).await),
+        reason(&fixture.ask(get("allowed.test", server.port)).await),
         "special-address"
     );
     assert_eq!(server.heads().len(), 1);
@@ -70,16 +70,16 @@ async fn of_several_addresses_only_the_open_ones_are_tried() {
         heads.lock().unwrap().push(String::new())
     })
     .await;
-    let world = world(
+    let fixture = start_proxy(
         &server,
         &["allowed.test:{}", "127.0.0.2:{}", "127.0.0.3:{}"],
     );
-    world.names.set(
+    fixture.names.set(
         "allowed.test",
         &[&["127.0.0.1", "10.0.0.1", "127.0.0.3", "127.0.0.2"]],
     );
     assert!(
-        world
+        fixture
             .ask(get("allowed.test", server.port))
             .await
             .ends_with("/x")
@@ -90,26 +90,26 @@ async fn of_several_addresses_only_the_open_ones_are_tried() {
 #[tokio::test]
 async fn no_address_and_no_server_are_failures_and_not_denials() {
     let server = http().await;
-    let world = world(&server, &["*.test:{}", "127.0.0.9:{}"]);
-    world.names.set("empty.test", &[&[]]);
-    world.names.set("silent.test", &[&["127.0.0.9"]]);
+    let fixture = start_proxy(&server, &["*.test:{}", "127.0.0.9:{}"]);
+    fixture.names.set("empty.test", &[&[]]);
+    fixture.names.set("silent.test", &[&["127.0.0.9"]]);
     for name in ["unknown.test", "empty.test", "silent.test"] {
-        let answer = world.ask(get(name, server.port)).await;
+        let answer = fixture.ask(get(name, server.port)).await;
         assert!(
             answer.starts_with("HTTP/1.1 502 ") && answer.contains(name),
             "{answer}"
         );
     }
-    let counters = world.proxy.counters();
+    let counters = fixture.proxy.counters();
     assert_eq!((counters.failed, counters.denied), (3, 0));
 }
 
 #[tokio::test]
 async fn a_lookup_without_end_is_given_up() {
     #[derive(Debug)]
-    struct Silent;
-    impl trunkline_sandbox::network::Resolve for Silent {
-        fn resolve<'a>(&'a self, _: &'a str) -> trunkline_sandbox::network::Resolving<'a> {
+    struct HangingResolver;
+    impl trunkline_sandbox::network::NameResolver for HangingResolver {
+        fn resolve<'a>(&'a self, _: &'a str) -> trunkline_sandbox::network::ResolveFuture<'a> {
             Box::pin(std::future::pending())
         }
     }
@@ -121,7 +121,7 @@ async fn a_lookup_without_end_is_given_up() {
     };
     let options = trunkline_sandbox::network::ProxyOptions {
         limits,
-        resolver: std::sync::Arc::new(Silent),
+        resolver: std::sync::Arc::new(HangingResolver),
         upstream: None,
     };
     let allow = trunkline_sandbox::network::AllowList::parse(["a.test"]).unwrap();
@@ -131,7 +131,7 @@ async fn a_lookup_without_end_is_given_up() {
         .await
         .unwrap();
     assert!(
-        super::world::read_all(&mut client)
+        super::fixture::read_all(&mut client)
             .await
             .starts_with("HTTP/1.1 504 ")
     );
@@ -153,7 +153,7 @@ async fn the_system_is_asked_by_default() {
     tokio::io::AsyncWriteExt::write_all(&mut client, get("no-such-name.invalid", 80).as_bytes())
         .await
         .unwrap();
-    let answer = super::world::read_all(&mut client).await;
+    let answer = super::fixture::read_all(&mut client).await;
     // Without a name server the lookup fails or exceeds the proxy's limit. Either is reported.
     assert!(answer.starts_with("HTTP/1.1 50"), "{answer}");
     assert_eq!(proxy.counters().failed, 1);

@@ -1,14 +1,14 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::fixture::{USUAL, read_all, reason, start_proxy, within};
 use super::server::{echo, http};
-use super::world::{USUAL, read_all, reason, within, world};
 
 #[tokio::test]
 async fn an_allowed_request_is_passed_on_in_origin_form() {
     let server = http().await;
-    let world = world(&server, &USUAL);
+    let fixture = start_proxy(&server, &USUAL);
     let port = server.port;
-    let answer = world
+    let answer = fixture
         .ask(format!(
             "GET http://ALLOWED.test.:{port}/path?q=1 HTTP/1.1\r\nHost: allowed.test:{port}\r\nProxy-Connection: Keep-Alive\r\nX: y\r\n\r\n"
         ))
@@ -21,14 +21,14 @@ async fn an_allowed_request_is_passed_on_in_origin_form() {
         "GET /path?q=1 HTTP/1.1\r\nHost: allowed.test:{port}\r\nX: y\r\nConnection: close\r\n\r\n"
     );
     assert_eq!(server.heads(), [seen]);
-    let counters = world.proxy.counters();
+    let counters = fixture.proxy.counters();
     assert_eq!((counters.allowed, counters.denied), (1, 0));
 }
 
 #[tokio::test]
 async fn bodies_pass_both_ways_in_every_framing() {
     let server = http().await;
-    let world = world(&server, &USUAL);
+    let fixture = start_proxy(&server, &USUAL);
     let head = |method: &str, path: &str, more: &str| {
         format!(
             "{method} http://allowed.test:{0}{path} HTTP/1.1\r\nHost: allowed.test:{0}\r\n{more}\r\n",
@@ -38,7 +38,7 @@ async fn bodies_pass_both_ways_in_every_framing() {
     let body = |answer: &str| answer.split_once("\r\n\r\n").unwrap().1.to_owned();
 
     let big = "0123456789abcdef".repeat(64 * 1024);
-    let answer = world
+    let answer = fixture
         .ask(
             head(
                 "POST",
@@ -57,22 +57,22 @@ async fn bodies_pass_both_ways_in_every_framing() {
             std::str::from_utf8(part).unwrap()
         );
     }
-    let answer = world.ask(chunked + "0\r\nTrailer: x\r\n\r\n").await;
+    let answer = fixture.ask(chunked + "0\r\nTrailer: x\r\n\r\n").await;
     assert!(body(&answer) == big, "{}", answer.len());
 
     assert_eq!(
-        body(&world.ask(head("GET", "/big", "")).await).len(),
+        body(&fixture.ask(head("GET", "/big", "")).await).len(),
         1024 * 1024
     );
     assert_eq!(
-        body(&world.ask(head("GET", "/chunked", "")).await),
+        body(&fixture.ask(head("GET", "/chunked", "")).await),
         "3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"
     );
     assert_eq!(
-        body(&world.ask(head("GET", "/endless", "")).await),
+        body(&fixture.ask(head("GET", "/endless", "")).await),
         "to the end"
     );
-    let answer = world
+    let answer = fixture
         .ask(head("POST", "/early", "Content-Length: 3000000\r\n") + &"x".repeat(3_000_000))
         .await;
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
@@ -82,7 +82,7 @@ async fn bodies_pass_both_ways_in_every_framing() {
         "/echo",
         "Expect: 100-continue\r\nContent-Length: 2\r\n",
     );
-    let mut client = world.connect().await;
+    let mut client = fixture.connect().await;
     client.write_all(expecting.as_bytes()).await.unwrap();
     let mut answer = [0; 21];
     within("100 Continue", client.read_exact(&mut answer))
@@ -96,8 +96,8 @@ async fn bodies_pass_both_ways_in_every_framing() {
 #[tokio::test]
 async fn a_client_that_closes_its_half_gets_the_answer() {
     let server = http().await;
-    let world = world(&server, &USUAL);
-    let mut client = world.connect().await;
+    let fixture = start_proxy(&server, &USUAL);
+    let mut client = fixture.connect().await;
     let request = format!(
         "GET http://allowed.test:{0}/x HTTP/1.1\r\nHost: allowed.test:{0}\r\n\r\n",
         server.port
@@ -111,7 +111,7 @@ async fn a_client_that_closes_its_half_gets_the_answer() {
 #[tokio::test]
 async fn each_request_of_a_connection_is_judged() {
     let server = http().await;
-    let world = world(&server, &USUAL);
+    let fixture = start_proxy(&server, &USUAL);
     let to = format!("allowed.test:{}", server.port);
     for (is_tunnel, prefix) in [(false, format!("http://{to}")), (true, String::new())] {
         let request = |path: &str, headers: &str, body: &str| {
@@ -159,8 +159,8 @@ async fn each_request_of_a_connection_is_judged() {
             for dribbles in [false, true] {
                 let before = server.heads().len();
                 let mut client = match is_tunnel {
-                    true => world.tunnel(&to).await,
-                    false => world.connect().await,
+                    true => fixture.tunnel(&to).await,
+                    false => fixture.connect().await,
                 };
                 let all = good.clone() + &last;
                 if dribbles {
@@ -203,7 +203,7 @@ async fn each_request_of_a_connection_is_judged() {
 #[tokio::test]
 async fn a_connection_closes_after_a_body_without_an_end_or_an_early_response() {
     let server = http().await;
-    let world = world(&server, &USUAL);
+    let fixture = start_proxy(&server, &USUAL);
     let to = format!("allowed.test:{}", server.port);
     let request = |path: &str, headers: &str| {
         format!("GET http://{to}{path} HTTP/1.1\r\nHost: {to}\r\n{headers}\r\n")
@@ -212,7 +212,7 @@ async fn a_connection_closes_after_a_body_without_an_end_or_an_early_response() 
         request("/endless", ""),
         request("/early", "Content-Length: 3000000\r\n") + "x",
     ] {
-        let mut client = world.connect().await;
+        let mut client = fixture.connect().await;
         client
             .write_all((first.clone() + &request("/second", "")).as_bytes())
             .await
@@ -230,7 +230,7 @@ async fn a_port_of_the_daemon_needs_an_entry_that_names_it() {
     trunkline_sandbox::network::guard_port(server.port);
     let to = |host: &str| format!("{host}:{}", server.port);
     let get = |to: &str| format!("GET http://{to}/own HTTP/1.1\r\nHost: {to}\r\n\r\n");
-    let around = world(&server, &["allowed.test:{}", "127.0.0.0/8:{}"]);
+    let around = start_proxy(&server, &["allowed.test:{}", "127.0.0.0/8:{}"]);
     for host in ["127.0.0.2", "allowed.test"] {
         let answer = around.ask(get(&to(host))).await;
         assert_eq!(reason(&answer), "own-port", "{answer}");
@@ -240,14 +240,14 @@ async fn a_port_of_the_daemon_needs_an_entry_that_names_it() {
         assert_eq!(reason(&around.ask(tunnel).await), "own-port");
     }
     assert!(server.heads().is_empty());
-    let named = world(&server, &USUAL);
+    let named = start_proxy(&server, &USUAL);
     assert!(named.ask(get(&to("allowed.test"))).await.ends_with("/own"));
 }
 
 #[tokio::test]
 async fn what_is_not_allowed_or_not_plain_is_refused() {
     let server = echo().await;
-    let world = world(
+    let fixture = start_proxy(
         &server,
         &[
             "allowed.test:{}",
@@ -356,22 +356,22 @@ async fn what_is_not_allowed_or_not_plain_is_refused() {
             "head-too-large",
         ),
     ] {
-        let before = world.proxy.counters().denied;
-        let answer = world.ask(&request).await;
+        let before = fixture.proxy.counters().denied;
+        let answer = fixture.ask(&request).await;
         let shown = &request[..request.len().min(200)];
         assert_eq!(reason(&answer), expected, "{shown}: {answer}");
-        assert_eq!(world.proxy.counters().denied, before + 1, "{shown}");
+        assert_eq!(fixture.proxy.counters().denied, before + 1, "{shown}");
     }
     // Only the request with the malformed body led to a connection.
     assert!(server.heads().len() <= 1, "{:?}", server.heads());
-    assert_eq!(world.proxy.counters().failed, 0);
+    assert_eq!(fixture.proxy.counters().failed, 0);
 }
 
 #[tokio::test]
 async fn a_refusal_names_the_target_and_what_to_add() {
     let server = echo().await;
-    let world = world(&server, &[]);
-    let answer = world
+    let fixture = start_proxy(&server, &[]);
+    let answer = fixture
         .ask("GET http://blocked.test:8080/secret HTTP/1.1\r\nHost: blocked.test:8080\r\n\r\n")
         .await;
     assert!(
@@ -393,7 +393,7 @@ async fn localhost_is_reached_by_that_name_alone() {
         let _ = stream.write_all(b"HTTP/1.1 204 No\r\n\r\n").await;
     })
     .await;
-    let world = world(&server, &["localhost:{}"]);
+    let fixture = start_proxy(&server, &["localhost:{}"]);
     let get = |host: &str| {
         format!(
             "GET http://{host}:{0}/ HTTP/1.1\r\nHost: {host}:{0}\r\n\r\n",
@@ -401,17 +401,17 @@ async fn localhost_is_reached_by_that_name_alone() {
         )
     };
     assert!(
-        world
+        fixture
             .ask(get("localhost"))
             .await
             .starts_with("HTTP/1.1 204 No")
     );
-    assert_eq!(reason(&world.ask(get("127.0.0.1")).await), "not-listed");
-    assert!(world.names.asked().is_empty());
+    assert_eq!(reason(&fixture.ask(get("127.0.0.1")).await), "not-listed");
+    assert!(fixture.names.requested().is_empty());
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_nonsense_is_told_of() {
+async fn an_invalid_response_is_reported() {
     for nonsense in [
         &b"SSH-2.0-OpenSSH\r\n\r\n"[..],
         b"HTTP/1.1 101 Switching\r\n\r\n",
@@ -423,16 +423,16 @@ async fn a_server_that_speaks_nonsense_is_told_of() {
             let _ = stream.write_all(nonsense).await;
         })
         .await;
-        let world = world(&server, &USUAL);
-        let answer = world
+        let fixture = start_proxy(&server, &USUAL);
+        let answer = fixture
             .ask(format!(
                 "GET http://allowed.test:{0}/ HTTP/1.1\r\nHost: allowed.test:{0}\r\n\r\n",
                 server.port
             ))
             .await;
         assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
-        world
-            .counted("a failure", |counters| {
+        fixture
+            .wait_for_counters("a failure", |counters| {
                 counters.failed == 1 && counters.denied == 0
             })
             .await;

@@ -7,15 +7,15 @@ use trunkline_process::init::bridge;
 use trunkline_sandbox::network::proxy_variables;
 use trunkline_testing::has_program;
 
+use super::fixture::{ProxyFixture, SERVED, start_proxy, within};
 use super::server::{Server, http, serve};
 use super::tls::Identity;
-use super::world::{SERVED, World, within, world};
 
 /// Runs a program behind the bridge. Returns its output, and true if it succeeded.
-async fn run(world: &World, program: &str, args: &[&str]) -> (String, bool) {
+async fn run(fixture: &ProxyFixture, program: &str, args: &[&str]) -> (String, bool) {
     let bridge = bridge::listen(0).unwrap();
     let port = bridge.port().unwrap();
-    let socket = world.socket.clone();
+    let socket = fixture.socket.clone();
     std::thread::spawn(move || bridge.run(socket));
     let mut command = Command::new(program);
     command
@@ -72,10 +72,10 @@ async fn curl_reaches_what_is_allowed_and_nothing_else() {
         return;
     }
     let server = http().await;
-    let world = world(&server, &["allowed.test:{}", "127.0.0.2:{}"]);
+    let fixture = start_proxy(&server, &["allowed.test:{}", "127.0.0.2:{}"]);
     let url = |host: &str, path: &str| format!("http://{host}:{}{path}", server.port);
     let (text, fine) = run(
-        &world,
+        &fixture,
         "curl",
         &[
             "-sS",
@@ -87,7 +87,7 @@ async fn curl_reaches_what_is_allowed_and_nothing_else() {
     assert!(fine && text == "/a/b", "{text}");
     let body = "x".repeat(100_000);
     let (text, fine) = run(
-        &world,
+        &fixture,
         "curl",
         &["-sS", "--data-raw", &body, &url("allowed.test", "/echo")],
     )
@@ -101,7 +101,7 @@ async fn curl_reaches_what_is_allowed_and_nothing_else() {
         "hello",
         &url("allowed.test", "/echo"),
     ];
-    let (text, fine) = run(&world, "curl", &chunked).await;
+    let (text, fine) = run(&fixture, "curl", &chunked).await;
     assert!(fine && text == "hello", "{text}");
     let tunnelled = [
         "-sS",
@@ -109,9 +109,9 @@ async fn curl_reaches_what_is_allowed_and_nothing_else() {
         &url("allowed.test", "/t"),
         &url("allowed.test", "/u"),
     ];
-    let (text, fine) = run(&world, "curl", &tunnelled).await;
+    let (text, fine) = run(&fixture, "curl", &tunnelled).await;
     assert!(fine && text == "/t/u", "{text}");
-    let (text, _) = run(&world, "curl", &["-sS", "-i", &url("other.test", "/")]).await;
+    let (text, _) = run(&fixture, "curl", &["-sS", "-i", &url("other.test", "/")]).await;
     assert!(
         text.contains("403 Forbidden") && text.contains("not-listed"),
         "{text}"
@@ -123,7 +123,7 @@ async fn curl_reaches_what_is_allowed_and_nothing_else() {
         "Host: other.test",
         &url("allowed.test", "/"),
     ];
-    let (text, _) = run(&world, "curl", &fronting).await;
+    let (text, _) = run(&fixture, "curl", &fronting).await;
     assert!(text.contains("host-mismatch"), "{text}");
 }
 
@@ -134,16 +134,16 @@ async fn curl_speaks_tls_through_the_tunnel() {
     }
     let identity = Identity::new();
     let server = https(&identity).await;
-    let world = world(&server, &["allowed.test:{}", "127.0.0.2:{}"]);
+    let fixture = start_proxy(&server, &["allowed.test:{}", "127.0.0.2:{}"]);
     let folder = tempfile::tempdir().unwrap();
     let certificate = folder.path().join("ca.pem");
     std::fs::write(&certificate, identity.pem()).unwrap();
     let certificate = certificate.to_str().unwrap();
     let url = format!("https://allowed.test:{}/", server.port);
-    let (text, fine) = run(&world, "curl", &["-sS", "--cacert", certificate, &url]).await;
+    let (text, fine) = run(&fixture, "curl", &["-sS", "--cacert", certificate, &url]).await;
     assert!(fine && text == "secure", "{text}");
     let (text, fine) = run(
-        &world,
+        &fixture,
         "curl",
         &["-sS", "-k", &format!("https://other.test:{}/", server.port)],
     )
@@ -153,15 +153,15 @@ async fn curl_speaks_tls_through_the_tunnel() {
     let hidden = format!("other.test:{0}:allowed.test:{0}", server.port);
     let url = format!("https://other.test:{}/", server.port);
     let (text, fine) = run(
-        &world,
+        &fixture,
         "curl",
         &["-sS", "-k", "--connect-to", &hidden, &url],
     )
     .await;
     assert!(!fine && !text.contains("secure"), "{text}");
     assert_eq!(server.heads().len(), 1);
-    world
-        .counted("both denials", |counters| counters.denied == 2)
+    fixture
+        .wait_for_counters("both denials", |counters| counters.denied == 2)
         .await;
 }
 
@@ -171,12 +171,13 @@ async fn python_reaches_both_by_its_environment_alone() {
         return;
     }
     let identity = Identity::new();
-    let (plain, secure) = (http().await, https(&identity).await);
+    let plain = http().await;
+    let secure = https(&identity).await;
     let entries = [
         format!("allowed.test:{}", plain.port),
         format!("allowed.test:{}", secure.port),
     ];
-    let world = world(
+    let fixture = start_proxy(
         &plain,
         &[
             &entries[0],
@@ -197,7 +198,7 @@ async fn python_reaches_both_by_its_environment_alone() {
          except urllib.error.HTTPError as error:\n    print(error.code, error.headers['X-Trunkline-Denied'])\n",
         plain.port, secure.port, certificate
     );
-    let (text, fine) = run(&world, "python3", &["-c", &script]).await;
+    let (text, fine) = run(&fixture, "python3", &["-c", &script]).await;
     assert!(
         fine && text == "/python\nsecure\n403 not-listed\n",
         "{text}"
@@ -211,7 +212,7 @@ async fn node_opens_a_tunnel_by_hand() {
     }
     let identity = Identity::new();
     let server = https(&identity).await;
-    let world = world(&server, &["allowed.test:{}", "127.0.0.2:{}"]);
+    let fixture = start_proxy(&server, &["allowed.test:{}", "127.0.0.2:{}"]);
     // Node supports the proxy variables since 22.21. The tunnel is the same.
     let script = format!(
         "const http = require('http'), tls = require('tls'), proxy = new URL(process.env.HTTPS_PROXY);\n\
@@ -224,6 +225,6 @@ async fn node_opens_a_tunnel_by_hand() {
         server.port,
         identity.pem()
     );
-    let (text, fine) = run(&world, "node", &["-e", &script]).await;
+    let (text, fine) = run(&fixture, "node", &["-e", &script]).await;
     assert!(fine && text.contains("200 secure"), "{text}");
 }

@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::world::SERVED;
+use super::fixture::SERVED;
 
 pub(crate) struct Server {
     pub(crate) port: u16,

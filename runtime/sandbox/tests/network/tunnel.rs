@@ -3,9 +3,9 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio_rustls::rustls::{ClientConfig, version};
 
+use super::fixture::{ProxyFixture, SERVED, USUAL, read_all, reason, start_proxy, within};
 use super::server::{Server, echo, http, serve};
 use super::tls::{Dribble, Identity, connector, first_bytes, name, with_extension};
-use super::world::{SERVED, USUAL, World, read_all, reason, within, world};
 
 /// Starts a TLS server that echoes what it receives.
 async fn secure_echo(identity: &Identity) -> Server {
@@ -54,8 +54,8 @@ where
 }
 
 /// Sends `bytes` in a new tunnel and returns the response.
-async fn say(world: &World, to: &str, bytes: &[u8]) -> Vec<u8> {
-    let mut tunnel = world.tunnel(to).await;
+async fn exchange(fixture: &ProxyFixture, to: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut tunnel = fixture.tunnel(to).await;
     let _ = tunnel.write_all(bytes).await;
     let _ = tunnel.shutdown().await;
     let mut got = Vec::new();
@@ -69,18 +69,18 @@ const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 async fn tls_to_the_named_server_passes_whole_both_ways() {
     let identity = Identity::new();
     let server = secure_echo(&identity).await;
-    let world = world(&server, &USUAL);
+    let fixture = start_proxy(&server, &USUAL);
     let bytes: Vec<u8> = (0..1024 * 1024_u32)
         .map(|number| number.to_le_bytes()[1])
         .collect();
     for versions in [&[&version::TLS12][..], &[&version::TLS13]] {
         let config = identity.client_of(versions);
-        let tunnel = world
+        let tunnel = fixture
             .tunnel(&format!("ALLOWED.test.:{}", server.port))
             .await;
         assert!(through(config, tunnel, "allowed.test", bytes.clone()).await == bytes);
     }
-    let counters = world.proxy.counters();
+    let counters = fixture.proxy.counters();
     assert_eq!((counters.allowed, counters.denied), (2, 0));
 }
 
@@ -88,11 +88,11 @@ async fn tls_to_the_named_server_passes_whole_both_ways() {
 async fn a_client_hello_may_come_in_any_portions() {
     let identity = Identity::new();
     let server = secure_echo(&identity).await;
-    let world = world(&server, &USUAL);
+    let fixture = start_proxy(&server, &USUAL);
     let to = format!("allowed.test:{}", server.port);
     let bytes = b"portions".repeat(20);
 
-    let tunnel = Dribble(world.tunnel(&to).await);
+    let tunnel = Dribble(fixture.tunnel(&to).await);
     assert_eq!(
         through(identity.client(), tunnel, "allowed.test", bytes.clone()).await,
         bytes
@@ -100,7 +100,7 @@ async fn a_client_hello_may_come_in_any_portions() {
 
     let mut fragments = identity.client();
     fragments.max_fragment_size = Some(32);
-    let tunnel = Dribble(world.tunnel(&to).await);
+    let tunnel = Dribble(fixture.tunnel(&to).await);
     assert_eq!(
         through(fragments, tunnel, "allowed.test", bytes.clone()).await,
         bytes
@@ -109,7 +109,7 @@ async fn a_client_hello_may_come_in_any_portions() {
     // In the same write as the CONNECT, before the response.
     let hello = first_bytes(identity.client(), "allowed.test");
     let request = [format!("CONNECT {to} HTTP/1.1\r\n\r\n").as_bytes(), &hello].concat();
-    let mut client = world.connect().await;
+    let mut client = fixture.connect().await;
     client.write_all(&request).await.unwrap();
     let mut answer = [0; 39 + 6];
     within("a ServerHello", client.read_exact(&mut answer))
@@ -120,10 +120,10 @@ async fn a_client_hello_may_come_in_any_portions() {
 }
 
 #[tokio::test]
-async fn tls_to_another_server_or_none_reaches_no_one() {
+async fn tls_to_another_server_or_without_a_name_is_refused() {
     let identity = Identity::new();
     let server = secure_echo(&identity).await;
-    let world = world(&server, &USUAL);
+    let fixture = start_proxy(&server, &USUAL);
     let to = format!("allowed.test:{}", server.port);
 
     let hello = first_bytes(identity.client(), "allowed.test");
@@ -139,7 +139,7 @@ async fn tls_to_another_server_or_none_reaches_no_one() {
     let twice = with_extension(hello.clone(), 0, b"\0\x0d\0\0\x0aother.test");
     let mut broken = hello.clone();
     broken[5 + 4 + 2 + 32] = 255;
-    for (says, bytes) in [
+    for (case, bytes) in [
         ("another name", other),
         ("another name in fragments", other_in_fragments),
         ("no name", nameless),
@@ -149,14 +149,18 @@ async fn tls_to_another_server_or_none_reaches_no_one() {
         ("a broken message", broken),
         ("an empty record", vec![22, 3, 1, 0, 0]),
     ] {
-        let before = world.proxy.counters().denied;
-        assert_eq!(say(&world, &to, &bytes).await, ACCESS_DENIED, "{says}");
-        world
-            .counted(says, |counters| counters.denied == before + 1)
+        let before = fixture.proxy.counters().denied;
+        assert_eq!(
+            exchange(&fixture, &to, &bytes).await,
+            ACCESS_DENIED,
+            "{case}"
+        );
+        fixture
+            .wait_for_counters(case, |counters| counters.denied == before + 1)
             .await;
     }
     for garbage in [&b"\0\0\0"[..], b"SSH-2.0-x\r\n", &[22, 9]] {
-        let answer = say(&world, &to, garbage).await;
+        let answer = exchange(&fixture, &to, garbage).await;
         assert_eq!(reason(&String::from_utf8_lossy(&answer)), "not-tls");
     }
     assert!(server.heads().is_empty(), "nothing was sent");
@@ -165,10 +169,10 @@ async fn tls_to_another_server_or_none_reaches_no_one() {
 #[tokio::test]
 async fn plain_http_in_a_tunnel_is_judged_as_outside_of_one() {
     let server = http().await;
-    let world = world(&server, &USUAL);
+    let fixture = start_proxy(&server, &USUAL);
     let to = format!("allowed.test:{}", server.port);
     let get = |host: &str| format!("GET /inside HTTP/1.1\r\nHost: {host}\r\n\r\n");
-    let answer = say(&world, &to, get(&to).as_bytes()).await;
+    let answer = exchange(&fixture, &to, get(&to).as_bytes()).await;
     let answer = String::from_utf8_lossy(&answer);
     assert!(
         answer.starts_with("HTTP/1.1 200") && answer.ends_with("/inside"),
@@ -196,7 +200,7 @@ async fn plain_http_in_a_tunnel_is_judged_as_outside_of_one() {
             "ambiguous-body",
         ),
     ] {
-        let answer = say(&world, &to, request.as_bytes()).await;
+        let answer = exchange(&fixture, &to, request.as_bytes()).await;
         assert_eq!(reason(&String::from_utf8_lossy(&answer)), why, "{request}");
     }
     assert_eq!(server.heads().len(), 1, "nothing more was sent");
@@ -226,10 +230,10 @@ async fn a_second_client_hello_is_judged_like_the_first() {
         }
     })
     .await;
-    let world = world(&server, &USUAL);
+    let fixture = start_proxy(&server, &USUAL);
     let to = format!("allowed.test:{}", server.port);
 
-    let tunnel = Dribble(world.tunnel(&to).await);
+    let tunnel = Dribble(fixture.tunnel(&to).await);
     assert_eq!(
         through(identity.client(), tunnel, "allowed.test", b"again".to_vec()).await,
         b"again"
@@ -239,15 +243,15 @@ async fn a_second_client_hello_is_judged_like_the_first() {
     let hello = first_bytes(identity.client(), "allowed.test");
     let other = first_bytes(identity.client(), "other.test");
     // After the server has requested it, and before.
-    let mut slow = world.tunnel(&to).await;
+    let mut slow = fixture.tunnel(&to).await;
     slow.write_all(&hello).await.unwrap();
     let mut retry = [0; 5];
     within("the retry", slow.read_exact(&mut retry))
         .await
         .unwrap();
     slow.write_all(&other).await.unwrap();
-    let hasty = say(
-        &world,
+    let hasty = exchange(
+        &fixture,
         &to,
         &[&hello[..], &[20, 3, 3, 0, 1, 1], &other].concat(),
     )
@@ -263,8 +267,8 @@ async fn a_second_client_hello_is_judged_like_the_first() {
             answer.escape_ascii()
         );
     }
-    world
-        .counted("both denials", |counters| counters.denied == 2)
+    fixture
+        .wait_for_counters("both denials", |counters| counters.denied == 2)
         .await;
     assert_eq!(server.heads(), ["allowed.test"]);
 }
@@ -273,7 +277,7 @@ async fn a_second_client_hello_is_judged_like_the_first() {
 async fn a_name_in_other_letters_is_the_same_name() {
     let identity = Identity::new();
     let server = secure_echo(&identity).await;
-    let world = world(&server, &USUAL);
+    let fixture = start_proxy(&server, &USUAL);
     // The client's library writes names in lower case, so the bytes are changed here.
     let mut hello = first_bytes(identity.client(), "allowed.test");
     let place = hello
@@ -281,7 +285,9 @@ async fn a_name_in_other_letters_is_the_same_name() {
         .position(|window| window == b"allowed.test")
         .unwrap();
     hello[place..place + 7].copy_from_slice(b"AlLoWeD");
-    let mut tunnel = world.tunnel(&format!("allowed.test:{}", server.port)).await;
+    let mut tunnel = fixture
+        .tunnel(&format!("allowed.test:{}", server.port))
+        .await;
     tunnel.write_all(&hello).await.unwrap();
     let mut first = [0];
     within("a ServerHello", tunnel.read_exact(&mut first))
@@ -293,9 +299,9 @@ async fn a_name_in_other_letters_is_the_same_name() {
 #[tokio::test]
 async fn an_address_on_the_list_carries_anything() {
     let server = echo().await;
-    let world = world(&server, &["127.0.0.2:{}"]);
+    let fixture = start_proxy(&server, &["127.0.0.2:{}"]);
     for host in ["127.0.0.2", "[::ffff:127.0.0.2]"] {
-        let mut tunnel = world.tunnel(&format!("{host}:{}", server.port)).await;
+        let mut tunnel = fixture.tunnel(&format!("{host}:{}", server.port)).await;
         tunnel.write_all(b"anything").await.unwrap();
         tunnel.shutdown().await.unwrap();
         assert_eq!(read_all(&mut tunnel).await, "anything");
@@ -307,12 +313,12 @@ async fn an_address_on_the_list_carries_anything() {
         "allowed.test",
         "localhost",
     ] {
-        let answer = world
+        let answer = fixture
             .ask(format!("CONNECT {target}:{} HTTP/1.1\r\n\r\n", server.port))
             .await;
         assert_eq!(reason(&answer), "not-listed", "{target}");
     }
-    let answer = world.ask("CONNECT 127.0.0.2:1 HTTP/1.1\r\n\r\n").await;
+    let answer = fixture.ask("CONNECT 127.0.0.2:1 HTTP/1.1\r\n\r\n").await;
     assert_eq!(reason(&answer), "not-listed");
     for target in [
         "2130706434",
@@ -321,7 +327,7 @@ async fn an_address_on_the_list_carries_anything() {
         "u@127.0.0.2",
         "127.0.0.2:1:2",
     ] {
-        let answer = world
+        let answer = fixture
             .ask(format!("CONNECT {target}:{} HTTP/1.1\r\n\r\n", server.port))
             .await;
         assert_eq!(reason(&answer), "bad-target", "{target}");
@@ -344,8 +350,8 @@ async fn either_half_may_close_first() {
         }
     })
     .await;
-    let world = world(&server, &["127.0.0.2:{}"]);
-    let mut tunnel = world.tunnel(&format!("127.0.0.2:{}", server.port)).await;
+    let fixture = start_proxy(&server, &["127.0.0.2:{}"]);
+    let mut tunnel = fixture.tunnel(&format!("127.0.0.2:{}", server.port)).await;
     assert_eq!(read_all(&mut tunnel).await, "bye");
     tunnel.write_all(b"after").await.unwrap();
     tunnel.shutdown().await.unwrap();

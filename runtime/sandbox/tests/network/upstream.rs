@@ -6,8 +6,8 @@ use tokio::io::{AsyncWriteExt, BufReader, copy_bidirectional};
 use tokio::net::TcpStream;
 use trunkline_sandbox::network::{ProxyLimits, UpstreamProxy};
 
+use super::fixture::{ProxyFixture, SERVED, start_proxy_behind};
 use super::server::{Server, http, read_head, serve};
-use super::world::{SERVED, World, world_behind};
 
 /// Starts a proxy that accepts one password, and connects each name to `SERVED`.
 async fn company_proxy() -> Server {
@@ -35,14 +35,14 @@ async fn company_proxy() -> Server {
     .await
 }
 
-fn behind(server: &Server, entries: &[&str], url: &str, no_proxy: &str) -> World {
+fn behind(server: &Server, entries: &[&str], url: &str, no_proxy: &str) -> ProxyFixture {
     let upstream = UpstreamProxy::from_environment(|name| match name {
         "HTTPS_PROXY" => Some(url.to_owned()),
         "NO_PROXY" => Some(no_proxy.to_owned()),
         _ => None,
     });
     let limits = ProxyLimits::default();
-    world_behind(server, entries, limits, upstream.unwrap())
+    start_proxy_behind(server, entries, limits, upstream.unwrap())
 }
 
 fn get(host: &str, port: u16) -> String {
@@ -51,12 +51,13 @@ fn get(host: &str, port: u16) -> String {
 
 #[tokio::test]
 async fn connections_go_through_the_operators_proxy_and_the_list_still_holds() {
-    let (server, company) = (http().await, company_proxy().await);
+    let server = http().await;
+    let company = company_proxy().await;
     let url = format!("http://me:secret@{SERVED}:{}", company.port);
     let entries = ["allowed.test:{}", "direct.test:{}", "127.0.0.2:{}"];
-    let world = behind(&server, &entries, &url, "direct.test");
-    world.names.set("direct.test", &[&[SERVED]]);
-    let answer = world.ask(get("allowed.test", server.port)).await;
+    let fixture = behind(&server, &entries, &url, "direct.test");
+    fixture.names.set("direct.test", &[&[SERVED]]);
+    let answer = fixture.ask(get("allowed.test", server.port)).await;
     assert!(answer.ends_with("/x"), "{answer}");
     assert_eq!(company.heads().len(), 1);
     assert!(
@@ -65,21 +66,22 @@ async fn connections_go_through_the_operators_proxy_and_the_list_still_holds() {
         company.heads()
     );
     assert!(
-        world.names.asked().is_empty(),
+        fixture.names.requested().is_empty(),
         "the operator's proxy looks names up"
     );
     for (host, ends) in [("direct.test", "/x"), ("127.0.0.2", "/x")] {
-        let answer = world.ask(get(host, server.port)).await;
+        let answer = fixture.ask(get(host, server.port)).await;
         assert!(answer.ends_with(ends), "{host}: {answer}");
     }
-    let answer = world.ask(get("evil.test", server.port)).await;
+    let answer = fixture.ask(get("evil.test", server.port)).await;
     assert!(answer.contains("not-listed"), "{answer}");
     assert_eq!(company.heads().len(), 1);
 }
 
 #[tokio::test]
 async fn a_proxy_that_refuses_or_is_not_there_is_named_without_its_password() {
-    let (server, company) = (http().await, company_proxy().await);
+    let server = http().await;
+    let company = company_proxy().await;
     for (url, why) in [
         (
             format!("http://me:wrong-secret@{SERVED}:{}", company.port),
@@ -87,8 +89,8 @@ async fn a_proxy_that_refuses_or_is_not_there_is_named_without_its_password() {
         ),
         (format!("http://me:wrong-secret@{SERVED}:1"), "refused"),
     ] {
-        let world = behind(&server, &["allowed.test:{}"], &url, "");
-        let answer = world.ask(get("allowed.test", server.port)).await;
+        let fixture = behind(&server, &["allowed.test:{}"], &url, "");
+        let answer = fixture.ask(get("allowed.test", server.port)).await;
         assert!(
             answer.starts_with("HTTP/1.1 502") && answer.contains(why),
             "{answer}"
@@ -148,8 +150,8 @@ async fn tinyproxy_is_a_proxy_of_an_operator() {
     }
     let url = format!("http://me:secret@{SERVED}:{port}");
     let entry = format!("{address}:{{}}");
-    let world = behind(&server, &[&entry], &url, "");
-    let answer = world.ask(get(&address, server.port)).await;
+    let fixture = behind(&server, &[&entry], &url, "");
+    let answer = fixture.ask(get(&address, server.port)).await;
     tinyproxy.kill().unwrap();
     tinyproxy.wait().unwrap();
     assert!(answer.ends_with("/x"), "{answer}");

@@ -6,19 +6,19 @@ use rustix::fs::{CWD, RenameFlags};
 use trunkline_sandbox::{Backend, Network, SandboxError};
 use trunkline_testing::skipped;
 
-use super::ground::{Ground, works};
+use super::fixture::{SandboxFixture, is_supported};
 
 /// Returns a fixture if bubblewrap works. Otherwise reports that the test is skipped, and returns
 /// `None`.
-fn ground() -> Option<Ground> {
-    works(&Backend::Bubblewrap).then(|| Ground::new(Backend::Bubblewrap))
+fn new_fixture() -> Option<SandboxFixture> {
+    is_supported(&Backend::Bubblewrap).then(|| SandboxFixture::new(Backend::Bubblewrap))
 }
 
 #[test]
 fn it_sees_what_was_granted_and_nothing_else() {
-    let Some(ground) = ground() else { return };
-    let outside = ground.at("outside/secret");
-    let root = ground.says("ls -A / | tr '\\n' ' '");
+    let Some(fixture) = new_fixture() else { return };
+    let outside = fixture.at("outside/secret");
+    let root = fixture.run_ok("ls -A / | tr '\\n' ' '");
     for folder in root.split_whitespace() {
         assert!(
             [
@@ -27,7 +27,7 @@ fn it_sees_what_was_granted_and_nothing_else() {
             ]
             .contains(&folder)
                 || folder == first_part(env!("CARGO_BIN_EXE_sandboxed-init"))
-                || folder == first_part(&ground.at("").to_string_lossy()),
+                || folder == first_part(&fixture.at("").to_string_lossy()),
             "/{folder} is seen"
         );
     }
@@ -40,18 +40,18 @@ fn it_sees_what_was_granted_and_nothing_else() {
         "/var",
         "/sys",
     ] {
-        let (found, said) = ground.run(&format!("ls -d '{hidden}'"));
-        assert!(!found, "{hidden} is seen: {said}");
+        let (found, output) = fixture.run(&format!("ls -d '{hidden}'"));
+        assert!(!found, "{hidden} is seen: {output}");
     }
     // Of the common parent folder, only granted entries are visible, and no private folders of
     // others.
     assert_eq!(
-        ground.says(&format!("ls '{}'", ground.at("").display())),
+        fixture.run_ok(&format!("ls '{}'", fixture.at("").display())),
         "exchange\nprivate\nwork"
     );
-    fs::create_dir_all(ground.at("private/two")).unwrap();
+    fs::create_dir_all(fixture.at("private/two")).unwrap();
     assert_eq!(
-        ground.says(&format!("ls '{}'", ground.at("private").display())),
+        fixture.run_ok(&format!("ls '{}'", fixture.at("private").display())),
         "one"
     );
 }
@@ -62,26 +62,26 @@ fn first_part(path: &str) -> &str {
 
 #[test]
 fn it_writes_where_it_may_at_the_same_path_and_nowhere_else() {
-    let Some(ground) = ground() else { return };
+    let Some(fixture) = new_fixture() else { return };
     assert_eq!(
-        ground.says("pwd; echo hello > made; cat made"),
-        format!("{}\nhello", ground.at("work").display())
+        fixture.run_ok("pwd; echo hello > made; cat made"),
+        format!("{}\nhello", fixture.at("work").display())
     );
     assert_eq!(
-        fs::read_to_string(ground.at("work/made")).unwrap(),
+        fs::read_to_string(fixture.at("work/made")).unwrap(),
         "hello\n"
     );
     for folder in ["exchange", "private/one/tmp"] {
-        let file = ground.at(folder).join("made");
-        ground.says(&format!("echo hello > '{}'", file.display()));
+        let file = fixture.at(folder).join("made");
+        fixture.run_ok(&format!("echo hello > '{}'", file.display()));
         assert_eq!(fs::read_to_string(file).unwrap(), "hello\n");
     }
-    let config = ground.at("private/one/config.json");
-    assert_eq!(ground.says(&format!("cat '{}'", config.display())), "{}");
+    let config = fixture.at("private/one/config.json");
+    assert_eq!(fixture.run_ok(&format!("cat '{}'", config.display())), "{}");
     let init = env!("CARGO_BIN_EXE_sandboxed-init");
     for path in [
         &*config.to_string_lossy(),
-        &*ground.at("private/one/other").to_string_lossy(),
+        &*fixture.at("private/one/other").to_string_lossy(),
         init,
         "/new",
         "/usr/new",
@@ -89,21 +89,21 @@ fn it_writes_where_it_may_at_the_same_path_and_nowhere_else() {
         "/etc/passwd",
         "/proc/self/oom_score_adj",
     ] {
-        let (wrote, said) = ground.run(&format!("echo x > '{path}'"));
-        assert!(!wrote, "{path} was written: {said}");
+        let (wrote, output) = fixture.run(&format!("echo x > '{path}'"));
+        assert!(!wrote, "{path} was written: {output}");
     }
-    let (_, said) = ground.run(&format!("echo x > '{}'", ground.at("new").display()));
+    let (_, output) = fixture.run(&format!("echo x > '{}'", fixture.at("new").display()));
     assert!(
-        !ground.at("new").exists(),
-        "what was not granted was written: {said}"
+        !fixture.at("new").exists(),
+        "what was not granted was written: {output}"
     );
-    ground.says("echo x > /tmp/new; echo x > /dev/null; echo x > /dev/shm/new");
+    fixture.run_ok("echo x > /tmp/new; echo x > /dev/null; echo x > /dev/shm/new");
     assert!(!Path::new("/tmp/new").exists(), "/tmp is its own");
 }
 
 #[test]
 fn what_a_child_of_root_owns_of_the_kernel_stays_as_it_is() {
-    let Some(ground) = ground() else { return };
+    let Some(fixture) = new_fixture() else { return };
     for setting in [
         "kernel/core_pattern",
         "vm/swappiness",
@@ -114,7 +114,7 @@ fn what_a_child_of_root_owns_of_the_kernel_stays_as_it_is() {
         if !Path::new(&path).exists() {
             continue;
         }
-        let (wrote, _) = ground.run(&format!(
+        let (wrote, _) = fixture.run(&format!(
             "read value < {path} && printf '%s' \"$value\" > {path}"
         ));
         assert!(!wrote, "{path} was written");
@@ -123,8 +123,8 @@ fn what_a_child_of_root_owns_of_the_kernel_stays_as_it_is() {
 
 #[test]
 fn it_has_no_power_and_gets_none() {
-    let Some(ground) = ground() else { return };
-    let status = ground.says("cat /proc/self/status");
+    let Some(fixture) = new_fixture() else { return };
+    let status = fixture.run_ok("cat /proc/self/status");
     let value = |name: &str| {
         let line = status
             .lines()
@@ -140,91 +140,100 @@ fn it_has_no_power_and_gets_none() {
         assert_eq!(u64::from_str_radix(&value(set), 16).unwrap(), 0, "{set}");
     }
     assert_eq!(value("NoNewPrivs"), "1");
-    let (made, said) = ground.run("unshare -U true");
-    assert!(!made, "a user namespace was made: {said}");
+    let (made, output) = fixture.run("unshare -U true");
+    assert!(!made, "a user namespace was made: {output}");
 }
 
 #[test]
 fn it_is_somebody_with_a_name_inside() {
-    let Some(mut ground) = ground() else { return };
-    assert_eq!(ground.says("id -u; id -g; id -un; echo ~"), {
-        let home = ground.at("private/one/tmp");
+    let Some(mut fixture) = new_fixture() else {
+        return;
+    };
+    assert_eq!(fixture.run_ok("id -u; id -g; id -un; echo ~"), {
+        let home = fixture.at("private/one/tmp");
         format!("1000\n1000\nagent\n{}", home.display())
     });
-    ground.sandbox.user = Some((7, 8));
+    fixture.sandbox.user = Some((7, 8));
     assert_eq!(
-        ground.says("id -u; id -g; id -un; id -gn"),
+        fixture.run_ok("id -u; id -g; id -un; id -gn"),
         "7\n8\nagent\nagent"
     );
 }
 
 #[test]
 fn it_sees_no_process_but_its_own() {
-    let Some(ground) = ground() else { return };
-    let seen = ground.says("cat /proc/[0-9]*/comm");
+    let Some(fixture) = new_fixture() else { return };
+    let seen = fixture.run_ok("cat /proc/[0-9]*/comm");
     for name in seen.lines() {
         assert!(
             ["bwrap", "sandboxed-init", "sh", "cat"].contains(&name),
             "{name} is seen"
         );
     }
-    let (reached, _) = ground.run(&format!("kill -0 {}", std::process::id() + 1_000_000));
+    let (reached, _) = fixture.run(&format!("kill -0 {}", std::process::id() + 1_000_000));
     assert!(!reached);
 }
 
 #[test]
-fn without_a_network_there_is_no_route_and_no_one_answers() {
-    let Some(ground) = ground() else { return };
-    assert_eq!(ground.says("tail -n +2 /proc/net/route"), "");
-    let interfaces = ground.says("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '");
+fn without_a_network_nothing_is_reachable() {
+    let Some(fixture) = new_fixture() else { return };
+    assert_eq!(fixture.run_ok("tail -n +2 /proc/net/route"), "");
+    let interfaces = fixture.run_ok("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '");
     assert_eq!(interfaces, "lo");
     // The loopback inside is not the host's.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (reached, said) = ground.run(&format!(
+    let (reached, output) = fixture.run(&format!(
         "exec python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 5)'"
     ));
-    assert!(!reached, "{said}");
+    assert!(!reached, "{output}");
     assert_eq!(
-        ground.says("getent hosts localhost | tr -s ' ' | cut -d' ' -f2 | head -1"),
+        fixture.run_ok("getent hosts localhost | tr -s ' ' | cut -d' ' -f2 | head -1"),
         "localhost"
     );
 }
 
 #[test]
 fn the_whole_network_is_the_hosts_own() {
-    let Some(mut ground) = ground() else { return };
-    ground.sandbox.network = Network::All;
+    let Some(mut fixture) = new_fixture() else {
+        return;
+    };
+    fixture.sandbox.network = Network::All;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    if ground.run("command -v python3").0 {
-        ground.says(&format!(
+    if fixture.run("command -v python3").0 {
+        fixture.run_ok(&format!(
             "exec python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 5)'"
         ));
     }
     let hosts = fs::read_to_string("/etc/hosts").unwrap_or_default();
-    assert_eq!(ground.says("cat /etc/hosts").trim_end(), hosts.trim_end());
+    assert_eq!(
+        fixture.run_ok("cat /etc/hosts").trim_end(),
+        hosts.trim_end()
+    );
 }
 
 #[test]
 fn values_of_variables_are_not_seen_in_arguments() {
-    let Some(ground) = ground() else { return };
-    let line = ground.wrap("sh", &["-c", "true"]).unwrap();
+    let Some(fixture) = new_fixture() else { return };
+    let line = fixture.wrap("sh", &["-c", "true"]).unwrap();
     assert!(
         line.args
             .iter()
             .all(|arg| !arg.to_string_lossy().contains("the key"))
     );
-    assert_eq!(ground.says("echo $API_KEY"), "the key");
+    assert_eq!(fixture.run_ok("echo $API_KEY"), "the key");
 }
 
 #[test]
 fn a_variable_that_loads_code_loads_it_inside() {
-    let Some(mut ground) = ground() else { return };
-    ground
+    let Some(mut fixture) = new_fixture() else {
+        return;
+    };
+    fixture
         .environment
-        .insert("LD_PRELOAD".into(), ground.at("work/missing.so").into());
-    let line = ground.wrap("sh", &["-c", "true"]).unwrap();
+        .insert("LD_PRELOAD".into(), fixture.at("work/missing.so").into());
+    let line = fixture.wrap("sh", &["-c", "true"]).unwrap();
     assert!(
         !line
             .environment
@@ -232,21 +241,23 @@ fn a_variable_that_loads_code_loads_it_inside() {
             .any(|name| name.to_string_lossy().starts_with("LD_"))
     );
     // The loader prints one warning for each program inside and continues.
-    let said = ground.says("echo $LD_PRELOAD");
-    assert!(said.contains("missing.so"), "{said}");
+    let output = fixture.run_ok("echo $LD_PRELOAD");
+    assert!(output.contains("missing.so"), "{output}");
 }
 
 #[test]
 fn nested_grants_and_links_work_as_outside() {
-    let Some(mut ground) = ground() else { return };
-    ground.write("data/file", "data");
-    ground.write("data/locked/file", "locked");
-    ground.write("data/locked/open/file", "open");
-    symlink("data", ground.at("link")).unwrap();
-    ground.sandbox.writable = vec![ground.at("link"), ground.at("data/locked/open")];
-    ground.sandbox.read_only = vec![ground.at("data/locked")];
-    let data = ground.at("data");
-    let link = ground.at("link");
+    let Some(mut fixture) = new_fixture() else {
+        return;
+    };
+    fixture.write("data/file", "data");
+    fixture.write("data/locked/file", "locked");
+    fixture.write("data/locked/open/file", "open");
+    symlink("data", fixture.at("link")).unwrap();
+    fixture.sandbox.writable = vec![fixture.at("link"), fixture.at("data/locked/open")];
+    fixture.sandbox.read_only = vec![fixture.at("data/locked")];
+    let data = fixture.at("data");
+    let link = fixture.at("link");
     for (path, writable) in [
         ("file", true),
         ("locked/file", false),
@@ -254,82 +265,86 @@ fn nested_grants_and_links_work_as_outside() {
     ] {
         for root in [&data, &link] {
             let path = root.join(path);
-            let (wrote, said) =
-                ground.run(&format!("cat '{0}' && echo new > '{0}'", path.display()));
-            assert_eq!(wrote, writable, "{}: {said}", path.display());
+            let (wrote, output) =
+                fixture.run(&format!("cat '{0}' && echo new > '{0}'", path.display()));
+            assert_eq!(wrote, writable, "{}: {output}", path.display());
         }
     }
     // A mount point cannot be moved away to be written elsewhere.
-    let (moved, _) = ground.run(&format!("mv '{0}/locked' '{0}/moved'", data.display()));
+    let (moved, _) = fixture.run(&format!("mv '{0}/locked' '{0}/moved'", data.display()));
     assert!(!moved);
 }
 
 #[test]
 fn nothing_takes_the_place_of_what_is_read_only() {
-    let Some(mut ground) = ground() else { return };
-    ground.write("work/.git/hooks/pre-commit", "mine");
-    ground.write("work/.git/config", "mine");
-    ground.sandbox.read_only = vec![ground.at("work/.git/hooks")];
-    ground.run("mv .git .g2; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit");
-    ground.run("mv .git/hooks .git/h2; rm -rf .git/hooks; echo evil > .git/hooks/pre-commit");
+    let Some(mut fixture) = new_fixture() else {
+        return;
+    };
+    fixture.write("work/.git/hooks/pre-commit", "mine");
+    fixture.write("work/.git/config", "mine");
+    fixture.sandbox.read_only = vec![fixture.at("work/.git/hooks")];
+    fixture.run("mv .git .g2; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit");
+    fixture.run("mv .git/hooks .git/h2; rm -rf .git/hooks; echo evil > .git/hooks/pre-commit");
     assert_eq!(
-        fs::read_to_string(ground.at("work/.git/hooks/pre-commit")).unwrap(),
+        fs::read_to_string(fixture.at("work/.git/hooks/pre-commit")).unwrap(),
         "mine"
     );
-    ground.says("echo new > .git/config; echo new > .git/other; mv .git/other .git/third");
+    fixture.run_ok("echo new > .git/config; echo new > .git/other; mv .git/other .git/third");
     assert_eq!(
-        fs::read_to_string(ground.at("work/.git/config")).unwrap(),
+        fs::read_to_string(fixture.at("work/.git/config")).unwrap(),
         "new\n"
     );
 }
 
 #[test]
 fn what_the_host_keeps_to_itself_is_empty_inside() {
-    let Some(mut ground) = ground() else { return };
-    ground.write("home/state/children/tree-1", "a record");
-    ground.write("home/state/other", "seen");
-    ground.write("private/two/config.json", "of another");
-    let hidden = ground.at("home/state/children");
-    ground.hidden = vec![hidden.clone()];
+    let Some(mut fixture) = new_fixture() else {
+        return;
+    };
+    fixture.write("home/state/children/tree-1", "a record");
+    fixture.write("home/state/other", "seen");
+    fixture.write("private/two/config.json", "of another");
+    let hidden = fixture.at("home/state/children");
+    fixture.hidden = vec![hidden.clone()];
     // The grant contains the private folders, so that their cover is tested as well.
     for readable in ["home", ""] {
-        ground.sandbox.read_only = vec![ground.at(readable)];
+        fixture.sandbox.read_only = vec![fixture.at(readable)];
         assert_eq!(
-            ground.says(&format!("ls -A '{}'", hidden.display())),
+            fixture.run_ok(&format!("ls -A '{}'", hidden.display())),
             "",
             "{readable:?}"
         );
         assert_eq!(
-            ground.says(&format!("cat '{}/../other'", hidden.display())),
+            fixture.run_ok(&format!("cat '{}/../other'", hidden.display())),
             "seen"
         );
         assert_eq!(
-            ground.says(&format!("ls '{}'", ground.at("private").display())),
+            fixture.run_ok(&format!("ls '{}'", fixture.at("private").display())),
             "one"
         );
-        let (wrote, _) = ground.run(&format!("echo x > '{}/new'", hidden.display()));
+        let (wrote, _) = fixture.run(&format!("echo x > '{}/new'", hidden.display()));
         assert!(!wrote, "{readable:?}");
     }
 }
 
 #[test]
 fn what_is_covered_is_seen_by_no_name_and_nothing_takes_its_place() {
-    let Some(mut ground) = ground() else { return };
+    let Some(mut fixture) = new_fixture() else {
+        return;
+    };
     for file in [
         "work/deep/journal/00000001.log",
         "work/deep/wire.log",
         "home/wire.log",
     ] {
-        ground.write(file, "what was said");
+        fixture.write(file, "content");
     }
-    let (folder, file) = (
-        ground.at("work/deep/journal"),
-        ground.at("work/deep/wire.log"),
-    );
-    ground.covered = vec![folder.clone(), file.clone(), ground.at("home/wire.log")];
-    ground.sandbox.read_only = vec![ground.at("home")];
+    let folder = fixture.at("work/deep/journal");
+    let file = fixture.at("work/deep/wire.log");
+    fixture.covered = vec![folder.clone(), file.clone(), fixture.at("home/wire.log")];
+    fixture.sandbox.read_only = vec![fixture.at("home")];
     assert_eq!(
-        ground.says("ls -A deep/journal; echo seen > deep/other; cat deep/other"),
+        fixture.run_ok("ls -A deep/journal; echo seen > deep/other; cat deep/other"),
         "seen"
     );
     for attempt in [
@@ -343,49 +358,51 @@ fn what_is_covered_is_seen_by_no_name_and_nothing_takes_its_place() {
         "rm -f deep/wire.log && cat deep/wire.log".to_owned(),
         "mv -f deep/other deep/wire.log".to_owned(),
         "ln deep/wire.log deep/second && cat deep/second".to_owned(),
-        format!("cat '{}'", ground.at("home/wire.log").display()),
+        format!("cat '{}'", fixture.at("home/wire.log").display()),
     ] {
-        let (success, said) = ground.run(&attempt);
+        let (success, output) = fixture.run(&attempt);
         assert!(
-            !success && !said.contains("what was said"),
-            "{attempt}: {said}"
+            !success && !output.contains("content"),
+            "{attempt}: {output}"
         );
     }
-    assert_eq!(fs::read_to_string(&file).unwrap(), "what was said");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "content");
     assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
 }
 
 #[test]
 fn two_files_that_change_names_stay_covered() {
-    let Some(mut ground) = ground() else { return };
-    let (log, older) = (
-        ground.write("work/log", "first"),
-        ground.write("work/log.1", "second"),
-    );
-    ground.covered = vec![log.clone(), older.clone()];
+    let Some(mut fixture) = new_fixture() else {
+        return;
+    };
+    let log = fixture.write("work/log", "first");
+    let older = fixture.write("work/log.1", "second");
+    fixture.covered = vec![log.clone(), older.clone()];
     let script = "touch ready; while ! test -e go; do sleep 0.01; done; cat log; cat log.1; true";
-    let said = std::thread::scope(|scope| {
-        let run = scope.spawn(|| ground.says(script));
-        eventually("it runs", || ground.at("work/ready").exists());
+    let output = std::thread::scope(|scope| {
+        let run = scope.spawn(|| fixture.run_ok(script));
+        eventually("it runs", || fixture.at("work/ready").exists());
         rustix::fs::renameat_with(CWD, &log, CWD, &older, RenameFlags::EXCHANGE).unwrap();
-        fs::write(ground.at("work/go"), "").unwrap();
+        fs::write(fixture.at("work/go"), "").unwrap();
         run.join().unwrap()
     });
     assert_eq!(fs::read_to_string(log).unwrap(), "second");
     assert!(
-        !said.contains("first") && !said.contains("second"),
-        "{said}"
+        !output.contains("first") && !output.contains("second"),
+        "{output}"
     );
-    assert_eq!(said.lines().count(), 2, "{said}");
+    assert_eq!(output.lines().count(), 2, "{output}");
 }
 
 #[test]
 fn what_the_host_reads_cannot_be_changed_made_or_replaced_inside() {
-    let Some(mut ground) = ground() else { return };
-    let config = ground.write("work/project/trunkline.json", "before");
-    ground.unwritable = vec![config.clone()];
-    let reserved = ground.at("work/trunkline.json");
-    ground.reserved = vec![reserved.clone()];
+    let Some(mut fixture) = new_fixture() else {
+        return;
+    };
+    let config = fixture.write("work/project/trunkline.json", "before");
+    fixture.unwritable = vec![config.clone()];
+    let reserved = fixture.at("work/trunkline.json");
+    fixture.reserved = vec![reserved.clone()];
     for (folder, file) in [("project", "trunkline.json"), (".", "trunkline.json")] {
         for attempt in [
             format!("echo x > '{file}'"),
@@ -399,12 +416,12 @@ fn what_the_host_reads_cannot_be_changed_made_or_replaced_inside() {
             "cd .. && mv project elsewhere && mkdir project".to_owned(),
             "cd \"$OLDPWD/..\" && mv work elsewhere".to_owned(),
         ] {
-            let (success, said) = ground.run(&format!("cd {folder} && {attempt}"));
-            assert!(!success, "{folder}: {attempt}: {said}");
+            let (success, output) = fixture.run(&format!("cd {folder} && {attempt}"));
+            assert!(!success, "{folder}: {attempt}: {output}");
         }
     }
     assert_eq!(
-        ground.says("cat project/trunkline.json; echo hello > project/made; cat project/made"),
+        fixture.run_ok("cat project/trunkline.json; echo hello > project/made; cat project/made"),
         "beforehello"
     );
     assert_eq!(fs::read_to_string(config).unwrap(), "before");
@@ -413,95 +430,103 @@ fn what_the_host_reads_cannot_be_changed_made_or_replaced_inside() {
 
 #[test]
 fn keys_and_memory_of_the_kernel_are_not_seen() {
-    let Some(ground) = ground() else { return };
+    let Some(fixture) = new_fixture() else { return };
     for file in ["keys", "key-users", "kcore", "kmsg", "timer_list"] {
-        let (_, said) = ground.run(&format!("head -c 10 /proc/{file} 2>/dev/null"));
-        assert_eq!(said, "", "/proc/{file} is seen");
+        let (_, output) = fixture.run(&format!("head -c 10 /proc/{file} 2>/dev/null"));
+        assert_eq!(output, "", "/proc/{file} is seen");
     }
 }
 
 #[test]
 fn a_file_may_be_granted_alone() {
-    let Some(mut ground) = ground() else { return };
-    let file = ground.write("alone/file", "one");
-    ground.write("alone/other", "two");
-    ground.sandbox.writable = vec![file.clone()];
+    let Some(mut fixture) = new_fixture() else {
+        return;
+    };
+    let file = fixture.write("alone/file", "one");
+    fixture.write("alone/other", "two");
+    fixture.sandbox.writable = vec![file.clone()];
     assert_eq!(
-        ground.says(&format!("ls '{}'", file.parent().unwrap().display())),
+        fixture.run_ok(&format!("ls '{}'", file.parent().unwrap().display())),
         "file"
     );
-    ground.says(&format!("echo new > '{}'", file.display()));
+    fixture.run_ok(&format!("echo new > '{}'", file.display()));
     assert_eq!(fs::read_to_string(file).unwrap(), "new\n");
 }
 
 #[test]
 fn a_working_directory_that_is_listed_is_read_only() {
-    let Some(mut ground) = ground() else { return };
-    ground.sandbox.read_only = vec![ground.at("work")];
-    let (wrote, _) = ground.run("echo x > made");
+    let Some(mut fixture) = new_fixture() else {
+        return;
+    };
+    fixture.sandbox.read_only = vec![fixture.at("work")];
+    let (wrote, _) = fixture.run("echo x > made");
     assert!(!wrote);
 }
 
 #[test]
 fn all_of_the_machine_can_be_read_and_is_still_a_sandbox() {
-    let Some(mut ground) = ground() else { return };
-    if !ground.at("").starts_with("/tmp") {
+    let Some(mut fixture) = new_fixture() else {
+        return;
+    };
+    if !fixture.at("").starts_with("/tmp") {
         return skipped("no temporary folder in /tmp");
     }
-    ground.sandbox.read_only = vec!["/".into()];
-    let seen = ground.says("ls /tmp /run");
+    fixture.sandbox.read_only = vec!["/".into()];
+    let seen = fixture.run_ok("ls /tmp /run");
     assert!(!seen.contains("sock"), "{seen}");
-    let (found, said) = ground.run(&format!("cat '{}'", ground.at("outside/secret").display()));
-    assert!(!found, "{said}");
-    ground.says("echo x > made; test -d /usr; test ! -w /usr");
-    let (wrote, _) = ground.run("echo x > /var/tmp/made");
+    let (found, output) = fixture.run(&format!("cat '{}'", fixture.at("outside/secret").display()));
+    assert!(!found, "{output}");
+    fixture.run_ok("echo x > made; test -d /usr; test ! -w /usr");
+    let (wrote, _) = fixture.run("echo x > /var/tmp/made");
     assert!(!wrote);
 }
 
 #[test]
 fn a_program_elsewhere_is_named_with_what_to_add() {
-    let Some(mut ground) = ground() else { return };
-    let tool = ground.write("tools/real/tool", "#!/bin/sh\necho ran\n");
+    let Some(mut fixture) = new_fixture() else {
+        return;
+    };
+    let tool = fixture.write("tools/real/tool", "#!/bin/sh\necho ran\n");
     fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    fs::create_dir(ground.at("tools/bin")).unwrap();
-    symlink("../real/tool", ground.at("tools/bin/tool")).unwrap();
-    ground.environment.insert(
+    fs::create_dir(fixture.at("tools/bin")).unwrap();
+    symlink("../real/tool", fixture.at("tools/bin/tool")).unwrap();
+    fixture.environment.insert(
         "PATH".into(),
-        format!("{}:/usr/bin:/bin", ground.at("tools/bin").display()).into(),
+        format!("{}:/usr/bin:/bin", fixture.at("tools/bin").display()).into(),
     );
 
-    let error = ground.wrap("tool", &[]).unwrap_err();
+    let error = fixture.wrap("tool", &[]).unwrap_err();
     let SandboxError::NotVisible { add, .. } = &error else {
         panic!("{error}")
     };
-    assert_eq!(*add, [ground.at("tools/bin"), ground.at("tools/real")]);
+    assert_eq!(*add, [fixture.at("tools/bin"), fixture.at("tools/real")]);
     assert!(error.to_string().contains("`read_only`"), "{error}");
 
     // A program that the child starts is checked as well, if it exists.
-    ground.sandbox.programs = vec!["no-such-tool".into()];
-    ground.wrap("sh", &[]).unwrap();
-    ground.sandbox.programs = vec!["tool".into()];
-    let started = ground.wrap("sh", &[]).unwrap_err();
+    fixture.sandbox.programs = vec!["no-such-tool".into()];
+    fixture.wrap("sh", &[]).unwrap();
+    fixture.sandbox.programs = vec!["tool".into()];
+    let started = fixture.wrap("sh", &[]).unwrap_err();
     assert_eq!(started.to_string(), error.to_string());
 
-    ground.sandbox.read_only = add.clone();
-    ground.wrap("sh", &[]).unwrap();
-    assert_eq!(ground.says("tool"), "ran");
-    ground.wrap("tool", &[]).unwrap();
+    fixture.sandbox.read_only = add.clone();
+    fixture.wrap("sh", &[]).unwrap();
+    assert_eq!(fixture.run_ok("tool"), "ran");
+    fixture.wrap("tool", &[]).unwrap();
 
-    let error = ground.wrap("no-such-tool", &[]).unwrap_err();
+    let error = fixture.wrap("no-such-tool", &[]).unwrap_err();
     assert!(matches!(error, SandboxError::NotFound { .. }), "{error}");
-    let error = ground.wrap("/root/no-such-tool", &[]).unwrap_err();
+    let error = fixture.wrap("/root/no-such-tool", &[]).unwrap_err();
     assert!(matches!(error, SandboxError::NotFound { .. }), "{error}");
 }
 
 #[test]
 fn its_end_is_the_end_of_everything_inside() {
-    let Some(ground) = ground() else { return };
+    let Some(fixture) = new_fixture() else { return };
     let mark = format!("trunkline-test-{}", std::process::id());
-    let copy = ground.at("work").join(&mark);
+    let copy = fixture.at("work").join(&mark);
     fs::copy("/usr/bin/sleep", &copy).unwrap();
-    let line = ground.wrap(
+    let line = fixture.wrap(
         "sh",
         &[
             "-c",
@@ -509,7 +534,7 @@ fn its_end_is_the_end_of_everything_inside() {
             &copy.to_string_lossy(),
         ],
     );
-    let mut child = super::ground::command(&line.unwrap()).spawn().unwrap();
+    let mut child = super::fixture::command(&line.unwrap()).spawn().unwrap();
     let running = || named(&mark).len();
     eventually("all run", || running() == 3);
     child.kill().unwrap();

@@ -4,10 +4,10 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use trunkline_sandbox::{Backend, CommandLine, support, sweep_containers};
+use trunkline_sandbox::{Backend, CommandLine, check_backend, sweep_containers};
 use trunkline_testing::skipped;
 
-use super::ground::{Ground, command};
+use super::fixture::{SandboxFixture, command};
 use super::reach::{allow, serve};
 
 const IMAGE: &str = "localhost/trunkline-test:3";
@@ -31,7 +31,7 @@ impl Store {
     }
 
     fn make() -> Result<Self, String> {
-        if let Some(problem) = support(&Backend::Podman {
+        if let Some(problem) = check_backend(&Backend::Podman {
             image: IMAGE.into(),
             options: vec![],
         })
@@ -84,18 +84,18 @@ impl Store {
             if !packed.is_ok_and(|status| status.success()) {
                 return Err("tar made no image".into());
             }
-            let (imported, said) = store.podman(&["import", &tar, IMAGE]);
+            let (imported, output) = store.podman(&["import", &tar, IMAGE]);
             if !imported {
-                return Err(format!("podman imports no image: {said}"));
+                return Err(format!("podman imports no image: {output}"));
             }
         }
         // A failure here depends on this machine, so it is not an error of the test.
-        let ground = Ground::new(store.backend());
-        let (runs, said) = ground.run("echo runs");
+        let fixture = SandboxFixture::new(store.backend());
+        let (runs, output) = fixture.run("echo runs");
         if runs {
             Ok(store)
         } else {
-            Err(format!("no container: {said}"))
+            Err(format!("no container: {output}"))
         }
     }
 
@@ -107,15 +107,15 @@ impl Store {
     }
 
     fn podman(&self, args: &[&str]) -> (bool, String) {
-        let said = Command::new("podman")
+        let output = Command::new("podman")
             .args(&self.options)
             .args(args)
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        let text = [said.stdout, said.stderr].concat();
+        let text = [output.stdout, output.stderr].concat();
         (
-            said.status.success(),
+            output.status.success(),
             String::from_utf8_lossy(&text).trim().to_owned(),
         )
     }
@@ -132,16 +132,16 @@ impl Store {
     }
 
     /// Starts a container that runs until it is removed, and waits until it runs.
-    fn start(&self, ground: &Ground) -> (CommandLine, std::process::Child) {
+    fn start(&self, fixture: &SandboxFixture) -> (CommandLine, std::process::Child) {
         let script = "trap '' TERM HUP; echo up > up; while true; do sleep 1; done";
-        let line = ground.wrap("sh", &["-c", script]).unwrap();
+        let line = fixture.wrap("sh", &["-c", script]).unwrap();
         let client = command(&line)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
         let began = Instant::now();
-        while !ground.at("work/up").exists() {
+        while !fixture.at("work/up").exists() {
             assert!(
                 began.elapsed() < Duration::from_secs(60),
                 "the container does not run"
@@ -154,13 +154,14 @@ impl Store {
 
 /// Returns the libraries of the init program, which an image must contain.
 fn libraries_of_init() -> Vec<PathBuf> {
-    let said = Command::new("ldd")
+    let output = Command::new("ldd")
         .arg(env!("CARGO_BIN_EXE_sandboxed-init"))
         .output();
-    let said = said
-        .map(|said| String::from_utf8_lossy(&said.stdout).into_owned())
+    let output = output
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
         .unwrap_or_default();
-    said.split_whitespace()
+    output
+        .split_whitespace()
         .filter(|word| word.starts_with('/'))
         .map(PathBuf::from)
         .collect()
@@ -178,7 +179,9 @@ fn is_static(path: &Path) -> bool {
             .try_fold(0usize, |sum, byte| Some(sum << 8 | usize::from(*byte)))
     };
     let names_loader = || {
-        let (first, size, count) = (number(0x20, 8)?, number(0x36, 2)?, number(0x38, 2)?);
+        let first = number(0x20, 8)?;
+        let size = number(0x36, 2)?;
+        let count = number(0x38, 2)?;
         Some((0..count).any(|index| number(first + index * size, 4) == Some(3)))
     };
     bytes.starts_with(b"\x7fELF\x02\x01") && names_loader() == Some(false)
@@ -193,19 +196,20 @@ fn found(program: &str) -> bool {
 #[test]
 fn a_container_sees_what_was_granted_and_has_no_power() {
     let Some(store) = Store::open() else { return };
-    let mut ground = Ground::new(store.backend());
-    let data = ground.write("data/file", "data");
-    ground.sandbox.read_only = vec![ground.at("data")];
-    ground
+    let mut fixture = SandboxFixture::new(store.backend());
+    let data = fixture.write("data/file", "data");
+    fixture.sandbox.read_only = vec![fixture.at("data")];
+    fixture
         .environment
         .insert("TOKEN".into(), "two\nlines".into());
-    let said = ground.says(&format!(
+    let output = fixture.run_ok(&format!(
         "pwd; echo hello > made; cat '{}'; cat /proc/self/status | while read name value rest; do case $name in CapEff:|NoNewPrivs:) echo $value;; esac; done; echo \"$TOKEN\"; echo ~",
         data.display()
     ));
-    let (work, home) = (ground.at("work"), ground.at("private/one/tmp"));
+    let work = fixture.at("work");
+    let home = fixture.at("private/one/tmp");
     assert_eq!(
-        said,
+        output,
         format!(
             "{}\ndata0000000000000000\n1\ntwo\nlines\n{}",
             work.display(),
@@ -213,16 +217,16 @@ fn a_container_sees_what_was_granted_and_has_no_power() {
         )
     );
     assert_eq!(
-        fs::read_to_string(ground.at("work/made")).unwrap(),
+        fs::read_to_string(fixture.at("work/made")).unwrap(),
         "hello\n"
     );
     for path in [
-        ground.at("outside/secret"),
+        fixture.at("outside/secret"),
         "/root".into(),
         "/etc/shadow".into(),
     ] {
         assert!(
-            !ground
+            !fixture
                 .run(&format!("cat '{0}' || ls '{0}'", path.display()))
                 .0,
             "{path:?} is seen"
@@ -230,59 +234,59 @@ fn a_container_sees_what_was_granted_and_has_no_power() {
     }
     for path in [
         data,
-        ground.at("private/one/config.json"),
+        fixture.at("private/one/config.json"),
         "/new".into(),
         "/bin/new".into(),
     ] {
         assert!(
-            !ground.run(&format!("echo x > '{}'", path.display())).0,
+            !fixture.run(&format!("echo x > '{}'", path.display())).0,
             "{path:?} was written"
         );
     }
-    ground.says(&format!(
+    fixture.run_ok(&format!(
         "cat '{}'; echo x > /tmp/new",
-        ground.at("private/one/config.json").display()
+        fixture.at("private/one/config.json").display()
     ));
-    let interfaces = ground.says("cat /proc/net/dev");
+    let interfaces = fixture.run_ok("cat /proc/net/dev");
     assert!(!interfaces.contains("eth0"), "{interfaces}");
 }
 
 #[test]
 fn a_container_neither_moves_what_is_read_only_nor_sees_what_the_host_keeps() {
     let Some(store) = Store::open() else { return };
-    let mut ground = Ground::new(store.backend());
-    ground.write("work/.git/hooks/pre-commit", "mine");
-    ground.write("home/state/children/tree-1", "a record");
-    ground.write("home/state/other", "seen");
-    let state = ground.at("home/state");
-    ground.hidden = vec![state.join("children")];
-    ground.sandbox.read_only = vec![ground.at("work/.git/hooks"), ground.at("home")];
-    let (_, said) = ground.run(&format!(
+    let mut fixture = SandboxFixture::new(store.backend());
+    fixture.write("work/.git/hooks/pre-commit", "mine");
+    fixture.write("home/state/children/tree-1", "a record");
+    fixture.write("home/state/other", "seen");
+    let state = fixture.at("home/state");
+    fixture.hidden = vec![state.join("children")];
+    fixture.sandbox.read_only = vec![fixture.at("work/.git/hooks"), fixture.at("home")];
+    let (_, output) = fixture.run(&format!(
         "ls -A '{0}/children'; cat '{0}/other'; busybox mv .git .g2; busybox mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit",
         state.display()
     ));
-    assert!(said.starts_with("seen"), "{said}");
+    assert!(output.starts_with("seen"), "{output}");
     assert_eq!(
-        fs::read_to_string(ground.at("work/.git/hooks/pre-commit")).unwrap(),
+        fs::read_to_string(fixture.at("work/.git/hooks/pre-commit")).unwrap(),
         "mine",
-        "{said}"
+        "{output}"
     );
 }
 
 #[test]
-fn a_variable_that_the_client_would_read_is_given_and_seen_by_no_one_else() {
+fn a_variable_that_the_client_would_read_is_passed_in_a_private_file() {
     let Some(store) = Store::open() else { return };
-    let mut ground = Ground::new(store.backend());
+    let mut fixture = SandboxFixture::new(store.backend());
     let value = " \"half #'s=$HOME\\ ";
     for (name, value) in [("DOCKER_AUTH", value), ("CONTAINERS_X", "")] {
-        ground.environment.insert(name.into(), value.into());
-        ground.declared.insert(name.into(), value.into());
+        fixture.environment.insert(name.into(), value.into());
+        fixture.declared.insert(name.into(), value.into());
     }
     assert_eq!(
-        ground.says("echo \"[$DOCKER_AUTH]${CONTAINERS_X-unset}\""),
+        fixture.run_ok("echo \"[$DOCKER_AUTH]${CONTAINERS_X-unset}\""),
         format!("[{value}]")
     );
-    let file = fs::metadata(ground.at("private/one/container.env")).unwrap();
+    let file = fs::metadata(fixture.at("private/one/container.env")).unwrap();
     assert_eq!(
         std::os::unix::fs::PermissionsExt::mode(&file.permissions()) & 0o777,
         0o600
@@ -292,8 +296,8 @@ fn a_variable_that_the_client_would_read_is_given_and_seen_by_no_one_else() {
 #[test]
 fn a_container_outlives_its_client_and_is_removed() {
     let Some(store) = Store::open() else { return };
-    let ground = Ground::new(store.backend());
-    let (line, mut client) = store.start(&ground);
+    let fixture = SandboxFixture::new(store.backend());
+    let (line, mut client) = store.start(&fixture);
     let container = line.container.unwrap();
     assert!(store.has(container.name()));
     client.kill().unwrap();
@@ -308,11 +312,11 @@ fn a_container_outlives_its_client_and_is_removed() {
 #[test]
 fn a_sweep_removes_what_a_host_that_is_gone_has_left_and_nothing_else() {
     let Some(store) = Store::open() else { return };
-    let ground = Ground::new(store.backend());
-    let (ours, mut client) = store.start(&ground);
+    let fixture = SandboxFixture::new(store.backend());
+    let (ours, mut client) = store.start(&fixture);
     let ours = ours.container.unwrap();
 
-    let other = Ground::new(store.backend());
+    let other = SandboxFixture::new(store.backend());
     let mut line = other
         .wrap("sh", &["-c", "echo up > up; exec sleep 600"])
         .unwrap();
@@ -352,29 +356,29 @@ fn a_sweep_removes_what_a_host_that_is_gone_has_left_and_nothing_else() {
 #[test]
 fn an_allow_list_is_the_only_way_out_of_a_container() {
     let Some(store) = Store::open() else { return };
-    let mut ground = Ground::new(store.backend());
+    let mut fixture = SandboxFixture::new(store.backend());
     let port = serve();
     let entries = vec![format!("allowed.test:{port}"), format!("127.0.0.1:{port}")];
-    let way = allow(&mut ground, &entries);
+    let way = allow(&mut fixture, &entries);
     // Sends a request in the form for a proxy to a listener on a port.
     let ask = |host: &str, at: u16| {
         let request =
             format!("GET http://{host}:{port}/ HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n");
-        ground
+        fixture
             .run(&format!("printf '{request}' | nc -w 20 127.0.0.1 {at}"))
             .1
     };
-    let said = ask("allowed.test", 3128);
+    let output = ask("allowed.test", 3128);
     assert!(
-        said.starts_with("HTTP/1.1 200") && said.ends_with("hi"),
-        "{said}"
+        output.starts_with("HTTP/1.1 200") && output.ends_with("hi"),
+        "{output}"
     );
-    let said = ask("other.test", 3128);
-    assert!(said.starts_with("HTTP/1.1 403"), "{said}");
-    let said = ask("allowed.test", port);
+    let output = ask("other.test", 3128);
+    assert!(output.starts_with("HTTP/1.1 403"), "{output}");
+    let output = ask("allowed.test", port);
     assert!(
-        !said.contains("200 OK"),
-        "the server itself is not there: {said}"
+        !output.contains("200 OK"),
+        "the server itself is not there: {output}"
     );
     drop(way);
 }

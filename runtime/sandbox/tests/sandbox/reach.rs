@@ -5,18 +5,20 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use trunkline_sandbox::network::{AllowList, Proxy, ProxyLimits, ProxyOptions, Resolve, Resolving};
+use trunkline_sandbox::network::{
+    AllowList, NameResolver, Proxy, ProxyLimits, ProxyOptions, ResolveFuture,
+};
 use trunkline_sandbox::{Backend, Network, Outlet};
 use trunkline_testing::skipped;
 
-use super::ground::{Ground, works};
+use super::fixture::{SandboxFixture, is_supported};
 
 /// Resolves every name to the loopback, except one that leads to a private network.
 #[derive(Debug)]
-struct Names;
+struct TestResolver;
 
-impl Resolve for Names {
-    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
+impl NameResolver for TestResolver {
+    fn resolve<'a>(&'a self, name: &'a str) -> ResolveFuture<'a> {
         let address: IpAddr = if name == "private.test" {
             [10, 1, 2, 3]
         } else {
@@ -50,29 +52,29 @@ fn answer(mut link: std::net::TcpStream) -> io::Result<()> {
 }
 
 /// Starts a proxy for a sandbox. It serves until the returned values are dropped.
-pub(crate) fn allow(ground: &mut Ground, entries: &[String]) -> (Proxy, Runtime) {
-    ground.sandbox.network = Network::Allow(entries.to_vec());
-    let socket = ground.at("private/one/proxy.sock");
+pub(crate) fn allow(fixture: &mut SandboxFixture, entries: &[String]) -> (Proxy, Runtime) {
+    fixture.sandbox.network = Network::Allow(entries.to_vec());
+    let socket = fixture.at("private/one/proxy.sock");
     let runtime = Runtime::new().unwrap();
     let options = ProxyOptions {
         limits: ProxyLimits::default(),
-        resolver: Arc::new(Names),
+        resolver: Arc::new(TestResolver),
         upstream: None,
     };
     let entered = runtime.enter();
     let proxy = Proxy::start(&socket, AllowList::parse(entries).unwrap(), "test", options).unwrap();
     drop(entered);
-    ground.outlet = Some(Outlet { port: 3128, socket });
+    fixture.outlet = Some(Outlet { port: 3128, socket });
     (proxy, runtime)
 }
 
 #[test]
 fn an_allow_list_is_the_only_way_out() {
-    if !works(&Backend::Bubblewrap) {
+    if !is_supported(&Backend::Bubblewrap) {
         return;
     }
-    let mut ground = Ground::new(Backend::Bubblewrap);
-    if !ground.run("command -v python3").0 {
+    let mut fixture = SandboxFixture::new(Backend::Bubblewrap);
+    if !fixture.run("command -v python3").0 {
         return skipped("no program python3 in /usr/bin");
     }
     let port = serve();
@@ -81,17 +83,17 @@ fn an_allow_list_is_the_only_way_out() {
         format!("private.test:{port}"),
         format!("127.0.0.1:{port}"),
     ];
-    let way = allow(&mut ground, &entries);
+    let way = allow(&mut fixture, &entries);
 
-    let probe = ground.write("work/probe.py", include_str!("probe.py"));
-    let said = ground.says(&format!("exec python3 '{}' {port}", probe.display()));
-    let mut lines = said.lines();
+    let probe = fixture.write("work/probe.py", include_str!("probe.py"));
+    let output = fixture.run_ok(&format!("exec python3 '{}' {port}", probe.display()));
+    let mut lines = output.lines();
     let mut expect = |name: &str, holds: fn(&str) -> bool| {
         let line = lines.next().unwrap_or_default();
         let found = line
             .strip_prefix(name)
             .and_then(|rest| rest.strip_prefix(": "));
-        assert!(found.is_some_and(holds), "{name}: {line:?} of\n{said}");
+        assert!(found.is_some_and(holds), "{name}: {line:?} of\n{output}");
     };
     let denied = |found: &str| found.starts_with("403 ");
     expect("allowed", |found| found == "200");

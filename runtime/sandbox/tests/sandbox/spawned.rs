@@ -13,22 +13,22 @@ use trunkline_process::{BootInstant, Child, ChildSpec, Deadline, StopSteps, init
 use trunkline_sandbox::{Backend, Network, Sandbox};
 use trunkline_testing::skipped;
 
-use super::ground::works;
+use super::fixture::is_supported;
 use super::podman::Store;
 
 /// Timeout of a wait. Only a failing test reaches it.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A folder for all files, and a sandbox for shell scripts.
-struct Scene {
+struct SpawnFixture {
     dir: TempDir,
     sandbox: Sandbox,
     deadline: Option<Deadline>,
 }
 
-impl Scene {
+impl SpawnFixture {
     fn new(backend: Backend) -> Option<Self> {
-        if !works(&backend) {
+        if !is_supported(&backend) {
             return None;
         }
         init::use_program(env!("CARGO_BIN_EXE_sandboxed-init"));
@@ -45,12 +45,15 @@ impl Scene {
 
     /// Returns a bubblewrap without a deadline and one with a deadline, which also has an init
     /// outside.
-    fn both() -> Vec<Self> {
+    fn with_and_without_deadline() -> Vec<Self> {
         let deadline = Some(Deadline::new(BootInstant::now() + DEADLINE));
-        let dated = Self::new(Backend::Bubblewrap).map(|scene| Self { deadline, ..scene });
+        let with_deadline = Self::new(Backend::Bubblewrap).map(|fixture| Self {
+            deadline,
+            ..fixture
+        });
         Self::new(Backend::Bubblewrap)
             .into_iter()
-            .chain(dated)
+            .chain(with_deadline)
             .collect()
     }
 
@@ -75,24 +78,26 @@ impl Scene {
     async fn run(&self, spec: ChildSpec) -> (String, Option<i32>) {
         let mut child = within("the start", spawn(spec)).await.unwrap();
         drop(child.take_stdin());
-        let (mut said, mut complained) = (String::new(), String::new());
-        let (mut stdout, mut stderr) = (child.take_stdout().unwrap(), child.take_stderr().unwrap());
+        let mut output = String::new();
+        let mut errors = String::new();
+        let mut stdout = child.take_stdout().unwrap();
+        let mut stderr = child.take_stderr().unwrap();
         within("the end of the output", async {
             tokio::try_join!(
-                stdout.read_to_string(&mut said),
-                stderr.read_to_string(&mut complained)
+                stdout.read_to_string(&mut output),
+                stderr.read_to_string(&mut errors)
             )
             .unwrap()
         })
         .await;
         let exit = within("the end", child.finish()).await;
-        (said + &complained, exit.code)
+        (output + &errors, exit.code)
     }
 
-    async fn says(&self, script: &str) -> String {
-        let (said, code) = self.run(self.spec(script)).await;
-        assert_eq!(code, Some(0), "{said}");
-        said
+    async fn run_ok(&self, script: &str) -> String {
+        let (output, code) = self.run(self.spec(script)).await;
+        assert_eq!(code, Some(0), "{output}");
+        output
     }
 
     fn is_tidy(&self) -> bool {
@@ -109,21 +114,23 @@ async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
 
 #[tokio::test]
 async fn a_child_finds_its_folders_and_no_descriptor_of_the_host() {
-    let Some(scene) = Scene::new(Backend::Bubblewrap) else {
+    let Some(fixture) = SpawnFixture::new(Backend::Bubblewrap) else {
         return;
     };
-    let said = scene
-        .says("pwd; cat $ADAPTER_CONFIG; echo; echo x > $TMPDIR/a && echo x > here; fd=3; while [ $fd -lt 100 ]; do if [ -e /proc/self/fd/$fd ]; then echo $fd; fi; fd=$((fd + 1)); done")
+    let output = fixture
+        .run_ok("pwd; cat $ADAPTER_CONFIG; echo; echo x > $TMPDIR/a && echo x > here; fd=3; while [ $fd -lt 100 ]; do if [ -e /proc/self/fd/$fd ]; then echo $fd; fi; fd=$((fd + 1)); done")
         .await;
     assert_eq!(
-        said,
-        format!("{}\n{{\"is\": \"read\"}}\n", scene.at("work").display())
+        output,
+        format!("{}\n{{\"is\": \"read\"}}\n", fixture.at("work").display())
     );
-    assert!(scene.at("work/here").exists());
-    let file = scene.at("exchange/made");
-    scene.says(&format!("echo x > '{}'", file.display())).await;
+    assert!(fixture.at("work/here").exists());
+    let file = fixture.at("exchange/made");
+    fixture
+        .run_ok(&format!("echo x > '{}'", file.display()))
+        .await;
     assert!(file.exists());
-    assert!(scene.is_tidy(), "the private folder is removed");
+    assert!(fixture.is_tidy(), "the private folder is removed");
 }
 
 /// Returns a script that prints the id of its session keyring.
@@ -137,7 +144,7 @@ async fn the_keys_of_the_hosts_session_stay_outside() {
     if !Path::new("/usr/bin/perl").exists() {
         return skipped("no program perl in /usr/bin");
     }
-    let Some(scene) = Scene::new(Backend::Bubblewrap) else {
+    let Some(fixture) = SpawnFixture::new(Backend::Bubblewrap) else {
         return;
     };
     if std::env::var_os(WITHIN).is_none() {
@@ -165,30 +172,30 @@ async fn the_keys_of_the_hosts_session_stay_outside() {
         .stdout;
     let outside = String::from_utf8(outside).unwrap();
     assert!(outside.parse::<u64>().is_ok(), "{outside}");
-    assert_ne!(scene.says(&print_keyring()).await, outside);
+    assert_ne!(fixture.run_ok(&print_keyring()).await, outside);
 }
 
 #[tokio::test]
-async fn exit_codes_and_missing_interpreters_are_told() {
-    for scene in Scene::both() {
-        assert_eq!(scene.run(scene.spec("exit 9")).await.1, Some(9));
-        let script = scene.at("work/script");
+async fn exit_codes_and_missing_interpreters_are_reported() {
+    for fixture in SpawnFixture::with_and_without_deadline() {
+        assert_eq!(fixture.run(fixture.spec("exit 9")).await.1, Some(9));
+        let script = fixture.at("work/script");
         fs::write(&script, "#!/no/such/interpreter\n").unwrap();
         fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let mut spec = scene.spec("");
+        let mut spec = fixture.spec("");
         spec.program = script.into();
         let error = spawn(spec).await.unwrap_err();
         assert!(error.to_string().contains("interpreter"), "{error}");
-        assert!(scene.is_tidy());
+        assert!(fixture.is_tidy());
     }
 }
 
 #[tokio::test]
 async fn sigterm_gives_the_program_inside_its_grace() {
-    for scene in Scene::both() {
+    for fixture in SpawnFixture::with_and_without_deadline() {
         let script =
             "trap 'sleep 0.1; echo bye; exit 5' TERM; echo up; while :; do sleep 600 & wait; done";
-        let mut child = within("the start", spawn(scene.spec(script)))
+        let mut child = within("the start", spawn(fixture.spec(script)))
             .await
             .unwrap();
         let mut stdout = child.take_stdout().unwrap();
@@ -212,21 +219,21 @@ async fn sigterm_gives_the_program_inside_its_grace() {
 
 #[tokio::test]
 async fn nothing_of_a_tree_is_left_when_its_child_is_dropped() {
-    let Some(scene) = Scene::new(Backend::Bubblewrap) else {
+    let Some(fixture) = SpawnFixture::new(Backend::Bubblewrap) else {
         return;
     };
     let name = format!("sleeper-{}", std::process::id());
-    let sleeper = scene.at("work").join(&name);
+    let sleeper = fixture.at("work").join(&name);
     fs::copy("/usr/bin/sleep", &sleeper).unwrap();
     let script = "trap '' TERM; setsid ./NAME 600 & (setsid setsid ./NAME 600 &) ; ./NAME 600"
         .replace("NAME", &name);
-    let child = within("the start", spawn(scene.spec(&script)))
+    let child = within("the start", spawn(fixture.spec(&script)))
         .await
         .unwrap();
     eventually("all run", || running(&name) == 3).await;
     drop(child);
     eventually("none runs", || running(&name) == 0).await;
-    eventually("the private folder is removed", || scene.is_tidy()).await;
+    eventually("the private folder is removed", || fixture.is_tidy()).await;
 }
 
 fn running(name: &str) -> usize {
@@ -251,11 +258,12 @@ async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_allow_list_reaches_the_test_server_and_nothing_else() {
-    let Some(mut scene) = Scene::new(Backend::Bubblewrap) else {
+    let Some(mut fixture) = SpawnFixture::new(Backend::Bubblewrap) else {
         return;
     };
-    let (listed, other) = (serve(), serve());
-    scene.sandbox.network = Network::Allow(vec![format!("localhost:{listed}")]);
+    let listed = serve();
+    let other = serve();
+    fixture.sandbox.network = Network::Allow(vec![format!("localhost:{listed}")]);
     if !Path::new("/usr/bin/python3").exists() {
         return skipped("no program python3 in /usr/bin");
     }
@@ -263,15 +271,15 @@ async fn an_allow_list_reaches_the_test_server_and_nothing_else() {
                  for url in sys.argv[1:]:\n    \
                      try: print(urllib.request.urlopen(url, timeout=20).read().decode())\n    \
                      except Exception as error: print(getattr(error, 'code', 'unreachable'))\n";
-    fs::write(scene.at("work/fetch.py"), fetch).unwrap();
-    let said = scene
-        .says(&format!(
+    fs::write(fixture.at("work/fetch.py"), fetch).unwrap();
+    let output = fixture
+        .run_ok(&format!(
             "python3 fetch.py http://localhost:{listed}/ http://localhost:{other}/ http://127.0.0.1:{listed}/ http://example.org/; \
              env -u http_proxy -u HTTP_PROXY python3 fetch.py http://127.0.0.1:{listed}/"
         ))
         .await;
-    assert_eq!(said, "hi\n403\n403\n403\nunreachable\n");
-    assert!(scene.is_tidy(), "the socket is removed");
+    assert_eq!(output, "hi\n403\n403\n403\nunreachable\n");
+    assert!(fixture.is_tidy(), "the socket is removed");
 }
 
 /// Starts a server that sends `hi`.
@@ -291,9 +299,9 @@ fn serve() -> u16 {
 
 /// Starts a child in a container that echoes its input. It ignores signals and the end of its
 /// input.
-async fn stubborn(scene: &Scene) -> Child {
+async fn stubborn(fixture: &SpawnFixture) -> Child {
     let spec =
-        scene.spec("trap '' TERM HUP; read line; echo \"$line\"; while true; do sleep 1; done");
+        fixture.spec("trap '' TERM HUP; read line; echo \"$line\"; while true; do sleep 1; done");
     let mut child = within("the start", spawn(spec)).await.unwrap();
     child
         .take_stdin()
@@ -301,41 +309,41 @@ async fn stubborn(scene: &Scene) -> Child {
         .write_all(b"hello\n")
         .await
         .unwrap();
-    let mut said = [0; 6];
+    let mut output = [0; 6];
     within(
         "the echo",
-        child.take_stdout().unwrap().read_exact(&mut said),
+        child.take_stdout().unwrap().read_exact(&mut output),
     )
     .await
     .unwrap();
-    assert_eq!(&said, b"hello\n");
+    assert_eq!(&output, b"hello\n");
     child
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_is_gone_after_its_child_is_stopped_or_dropped() {
     let Some(store) = Store::open() else { return };
-    let Some(scene) = Scene::new(store.backend()) else {
+    let Some(fixture) = SpawnFixture::new(store.backend()) else {
         return;
     };
     assert_eq!(
-        scene.says("cat $ADAPTER_CONFIG; echo x > here").await,
+        fixture.run_ok("cat $ADAPTER_CONFIG; echo x > here").await,
         r#"{"is": "read"}"#
     );
 
-    let child = stubborn(&scene).await;
+    let child = stubborn(&fixture).await;
     let at_once = StopSteps {
         eof: Duration::ZERO,
         term: Duration::ZERO,
         ..StopSteps::default()
     };
     within("the stop", stop(child, at_once)).await;
-    assert!(!store.mounts(&scene.at("work")), "after a stop");
+    assert!(!store.mounts(&fixture.at("work")), "after a stop");
 
-    drop(stubborn(&scene).await);
+    drop(stubborn(&fixture).await);
     eventually("the container is removed", || {
-        !store.mounts(&scene.at("work"))
+        !store.mounts(&fixture.at("work"))
     })
     .await;
-    eventually("the private folder is removed", || scene.is_tidy()).await;
+    eventually("the private folder is removed", || fixture.is_tidy()).await;
 }

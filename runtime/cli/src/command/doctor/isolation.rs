@@ -150,7 +150,8 @@ pub(super) async fn check_sandbox(
     };
     let backend = sandbox.backend.clone();
     // A cancelled task has no result.
-    let Ok(support) = tokio::task::spawn_blocking(move || sandbox::support(&backend)).await else {
+    let Ok(support) = tokio::task::spawn_blocking(move || sandbox::check_backend(&backend)).await
+    else {
         return Vec::new();
     };
     let name = sandbox.backend.name();
@@ -181,9 +182,9 @@ pub(super) async fn check_sandbox(
     }
     checks.extend(
         support
-            .weaker
+            .weaknesses
             .iter()
-            .map(|weaker| CheckCode::SandboxWeaker.check(weaker)),
+            .map(|weakness| CheckCode::SandboxWeaker.check(weakness)),
     );
     checks
 }

@@ -68,9 +68,9 @@ fn addresses_match_in_every_spelling_of_the_same_address() {
 
 #[test]
 fn an_error_names_the_entry_and_what_is_wrong() {
-    for (entry, says) in [
-        ("https://example.com", "host alone"),
-        ("example.com/path", "host alone"),
+    for (entry, part) in [
+        ("https://example.com", "only the host"),
+        ("example.com/path", "only the host"),
         ("*", "network `all`"),
         ("a.*.com", "as in `*.example.com`"),
         ("*example.com", "as in `*.example.com`"),
@@ -93,7 +93,7 @@ fn an_error_names_the_entry_and_what_is_wrong() {
     ] {
         let error = AllowList::parse([entry]).unwrap_err().to_string();
         assert!(
-            error.contains(says) && error.contains(&format!("{entry:?}")),
+            error.contains(part) && error.contains(&format!("{entry:?}")),
             "{entry}: {error}"
         );
     }
@@ -127,7 +127,7 @@ fn the_entry_to_add_allows_the_target() {
         "[fd00::1]:80",
         "[fd00::1]:9",
     ] {
-        let target = Target::parse(target, None).unwrap();
+        let target = NetworkTarget::parse(target, None).unwrap();
         assert!(
             AllowList::parse([entry_for(&target, false)])
                 .unwrap()
@@ -193,9 +193,11 @@ fn an_entry() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn an_intersection_allows_what_both_allow(
-        left in prop::collection::vec(an_entry(), 0..6), right in prop::collection::vec(an_entry(), 0..6),
+        left in prop::collection::vec(an_entry(), 0..6),
+        right in prop::collection::vec(an_entry(), 0..6),
     ) {
-        let (left, right) = (AllowList::parse(left).unwrap(), AllowList::parse(right).unwrap());
+        let left = AllowList::parse(left).unwrap();
+        let right = AllowList::parse(right).unwrap();
         let both = left.intersect(&right);
         for host in ["a", "b", "a.b", "c.a", "a.b.c", "x.a.b.c", "a.a.a", "10.1.2.3", "10.1.9.9", "10.9.9.9", "1.2.3.4", "1.1.1.1", "9.9.9.9"] {
             for port in [80, 443, 8080, 1] {

@@ -92,7 +92,7 @@ fn the_name_is_found_in_one_record_and_in_many() {
 }
 
 #[test]
-fn no_name_and_an_encrypted_one_are_told() {
+fn a_missing_and_an_encrypted_name_are_reported() {
     assert_eq!(
         read(&records(&message(&[]), 99)),
         Ok(Some(ClientHello {
@@ -233,7 +233,8 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_do_not_panic(
-        bytes in prop::collection::vec(any::<u8>(), 0..300), cuts in prop::collection::vec(1_usize..50, 1..9),
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+        cuts in prop::collection::vec(1_usize..50, 1..9),
     ) {
         prop_assert_eq!(read_split(&bytes, &cuts), read(&bytes));
         let framed = records(&[&[CLIENT_HELLO, 0, 1, 0][..], &bytes].concat(), 400);

@@ -3,9 +3,9 @@ use proptest::prelude::*;
 use super::*;
 
 fn plain(head: &str) -> Result<PlainRequest, HeadProblem> {
-    match Request::parse(head.as_bytes(), None)? {
-        Request::Plain(request) => Ok(request),
-        Request::Connect(target) => panic!("a tunnel to {target}"),
+    match ProxyRequest::parse(head.as_bytes(), None)? {
+        ProxyRequest::Plain(request) => Ok(request),
+        ProxyRequest::Connect(target) => panic!("a tunnel to {target}"),
     }
 }
 
@@ -15,7 +15,7 @@ fn a_request_is_rewritten_for_its_server() {
                 Connection: keep-alive, X-Hop\r\nX-hop: 1\r\nProxy-Authorization: Basic x\r\nUpgrade: h2c\r\ncontent-length: 3\r\n\r\n";
     let request = plain(head).unwrap();
     assert_eq!(request.target.to_string(), "example.com:8080");
-    assert_eq!(request.body, Framing::Length(3));
+    assert_eq!(request.body, BodyFraming::Length(3));
     assert_eq!(
         String::from_utf8(request.rewritten).unwrap(),
         "POST /?q=1 HTTP/1.1\r\nHost: example.com:8080\r\nA: b\r\nContent-Length: 3\r\nConnection: close\r\n\r\n"
@@ -25,13 +25,16 @@ fn a_request_is_rewritten_for_its_server() {
 #[test]
 fn a_tunnel_names_its_port() {
     let connect = |line: &str| {
-        Request::parse(
+        ProxyRequest::parse(
             format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes(),
             None,
         )
     };
-    let target = Target::parse("a.test:443", None).unwrap();
-    assert_eq!(connect("CONNECT A.test:443"), Ok(Request::Connect(target)));
+    let target = NetworkTarget::parse("a.test:443", None).unwrap();
+    assert_eq!(
+        connect("CONNECT A.test:443"),
+        Ok(ProxyRequest::Connect(target))
+    );
     assert_eq!(connect("CONNECT a.test"), Err(HostProblem::NoPort.into()));
     assert_eq!(
         connect("CONNECT http://a.test:443/"),
@@ -163,15 +166,16 @@ fn what_is_ambiguous_is_refused() {
 }
 
 #[test]
-fn a_response_says_how_it_ends() {
-    let parse =
-        |head: &str| Response::parse(format!("HTTP/1.1 {head}\r\n\r\n").as_bytes(), false, false);
+fn a_response_has_a_framing() {
+    let parse = |head: &str| {
+        ServerResponse::parse(format!("HTTP/1.1 {head}\r\n\r\n").as_bytes(), false, false)
+    };
     for (head, body) in [
-        ("200 OK\r\nContent-Length: 5", Framing::Length(5)),
-        ("200 OK\r\nTransfer-Encoding: Chunked", Framing::Chunked),
-        ("200", Framing::UntilClose),
-        ("204 x\r\nContent-Length: 5", Framing::Length(0)),
-        ("100 Continue", Framing::Length(0)),
+        ("200 OK\r\nContent-Length: 5", BodyFraming::Length(5)),
+        ("200 OK\r\nTransfer-Encoding: Chunked", BodyFraming::Chunked),
+        ("200", BodyFraming::UntilClose),
+        ("204 x\r\nContent-Length: 5", BodyFraming::Length(0)),
+        ("100 Continue", BodyFraming::Length(0)),
     ] {
         assert_eq!(parse(head).unwrap().body, body, "{head}");
     }
@@ -183,8 +187,8 @@ fn a_response_says_how_it_ends() {
     );
 
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nKeep-Alive: x\r\nConnection: keep-alive\r\nSet-Cookie: a\r\n\r\n";
-    let response = Response::parse(head, true, false).unwrap();
-    assert_eq!(response.body, Framing::Length(0));
+    let response = ServerResponse::parse(head, true, false).unwrap();
+    assert_eq!(response.body, BodyFraming::Length(0));
     let rewritten =
         b"HTTP/1.1 200 OK\r\nSet-Cookie: a\r\nContent-Length: 7\r\nConnection: close\r\n\r\n";
     assert_eq!(response.rewritten.as_bstr(), rewritten.as_bstr());
@@ -200,7 +204,7 @@ impl<T: AsRef<[u8]> + ?Sized> AsBstr for T {
     }
 }
 
-fn collect(bytes: &[u8], cuts: &[usize]) -> Result<Option<Whole>, HeadProblem> {
+fn collect(bytes: &[u8], cuts: &[usize]) -> Result<Option<CompleteHead>, HeadProblem> {
     let mut buffer = HeadBuffer::default();
     let mut rest = bytes;
     for cut in cuts.iter().cycle() {
@@ -279,9 +283,9 @@ proptest! {
     ) {
         let begin = if start { "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n" } else { "" };
         let head = [begin.as_bytes(), parts.concat().as_bytes(), &noise, b"\r\n\r\n"].concat();
-        let _ = Response::parse(&head, false, false);
+        let _ = ServerResponse::parse(&head, false, false);
         // A forwarded request is parsed again as one and the same request.
-        if let Ok(Request::Plain(request)) = Request::parse(&head, None) {
+        if let Ok(ProxyRequest::Plain(request)) = ProxyRequest::parse(&head, None) {
             let text = String::from_utf8_lossy(&request.rewritten).into_owned();
             prop_assert_eq!(text.matches("\r\n\r\n").count(), 1);
             let hosts = text.lines().filter(|line| line.to_ascii_lowercase().starts_with("host:")).count();

@@ -7,25 +7,25 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 use trunkline_redact as redact;
 
-use crate::network::host::Target;
-use crate::network::refusal::{Denial, Stop};
+use crate::network::host::NetworkTarget;
+use crate::network::refusal::{ConnectionError, RequestDenial};
 
-use super::Shared;
+use super::ProxyState;
 
 /// Size of a read, in bytes.
-pub(super) const READ: usize = 16 * 1024;
+pub(super) const READ_BYTES: usize = 16 * 1024;
 
 /// A client's connection.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct ClientConnection {
     pub(super) client: UnixStream,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ProxyState>,
     /// True if the client has received a part of its response, so that a refusal cannot be sent.
     pub(super) answered: bool,
 }
 
-impl Connection {
-    pub(super) fn new(client: UnixStream, shared: Arc<Shared>) -> Self {
+impl ClientConnection {
+    pub(super) fn new(client: UnixStream, shared: Arc<ProxyState>) -> Self {
         Self {
             client,
             shared,
@@ -40,8 +40,8 @@ impl Connection {
         };
         self.report(&stop);
         let response = match &stop {
-            Stop::Denied(denial) => Some(denial.response()),
-            Stop::Failed(failure) => failure.response(),
+            ConnectionError::Denied(denial) => Some(denial.response()),
+            ConnectionError::Failed(failure) => failure.response(),
         };
         if let Some(response) = response.filter(|_| !self.answered) {
             let answered = async {
@@ -53,7 +53,7 @@ impl Connection {
         }
     }
 
-    async fn serve(&mut self) -> Result<(), Stop> {
+    async fn serve(&mut self) -> Result<(), ConnectionError> {
         match self.serve_requests(None, Vec::new()).await? {
             Some((target, rest)) => self.tunnel(target, rest).await,
             None => Ok(()),
@@ -62,16 +62,16 @@ impl Connection {
 
     /// Counts and logs, with hosts and ports only: paths, queries and malformed hosts may contain
     /// secrets.
-    fn report(&self, stop: &Stop) {
+    fn report(&self, stop: &ConnectionError) {
         let agent = self.shared.label.as_str();
         match stop {
-            Stop::Denied(Denial { reason, target }) => {
+            ConnectionError::Denied(RequestDenial { reason, target }) => {
                 self.shared.counters.denied.increment();
                 let (host, port) = target.as_ref().map(host_and_port).unwrap_or_default();
                 let host = &*redact::text(&host);
                 tracing::warn!(target: "trunkline::network", agent, host, port, reason = reason.code(), "denied");
             }
-            Stop::Failed(failure) => {
+            ConnectionError::Failed(failure) => {
                 self.shared.counters.failed.increment();
                 tracing::debug!(target: "trunkline::network", agent, error = &*redact::text(&failure.to_string()), "failed");
             }
@@ -79,6 +79,6 @@ impl Connection {
     }
 }
 
-fn host_and_port(target: &Target) -> (String, u16) {
+fn host_and_port(target: &NetworkTarget) -> (String, u16) {
     (target.host.to_string(), target.port)
 }

@@ -7,19 +7,19 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, sleep_until};
 
-use super::connection::READ;
+use super::connection::READ_BYTES;
 use crate::network::chunked::ChunkedReader;
-use crate::network::head::{Framing, HeadBuffer, HeadProblem, Whole};
+use crate::network::head::{BodyFraming, CompleteHead, HeadBuffer, HeadProblem};
 
 /// Time of the last progress in either direction.
 #[derive(Debug)]
-pub(super) struct Activity {
+pub(super) struct CopyProgress {
     start: Instant,
     /// Milliseconds after `start`, at least 1; 0 before the first progress.
     last: AtomicU64,
 }
 
-impl Activity {
+impl CopyProgress {
     pub(super) fn new() -> Self {
         Self {
             start: Instant::now(),
@@ -27,18 +27,18 @@ impl Activity {
         }
     }
 
-    pub(super) fn note(&self) {
+    pub(super) fn record(&self) {
         let passed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last.store(passed.max(1), Ordering::Relaxed);
     }
 
     /// Returns true if there was any progress.
-    pub(super) fn is_noted(&self) -> bool {
+    pub(super) fn has_started(&self) -> bool {
         self.last.load(Ordering::Relaxed) > 0
     }
 
     /// Waits until there was no progress for `limit`.
-    pub(super) async fn ceases(&self, limit: Duration) {
+    pub(super) async fn wait_for_silence(&self, limit: Duration) {
         loop {
             let due = self.start + Duration::from_millis(self.last.load(Ordering::Relaxed)) + limit;
             if Instant::now() >= due {
@@ -69,32 +69,35 @@ impl From<CopyError> for io::Error {
 
 /// The rest of a stream: bytes that were read ahead, and their source.
 #[derive(Debug)]
-pub(super) struct Rest<R> {
-    pub(super) held: Vec<u8>,
+pub(super) struct StreamRest<R> {
+    pub(super) read_ahead: Vec<u8>,
     pub(super) from: R,
 }
 
-impl<R: AsyncRead + Unpin> Rest<R> {
-    /// Copies a body. The bytes after it stay held.
+impl<R: AsyncRead + Unpin> StreamRest<R> {
+    /// Copies a body. The bytes after it stay in `read_ahead`.
     pub(super) async fn copy_body(
         &mut self,
-        framing: Framing,
+        framing: BodyFraming,
         to: &mut (impl AsyncWrite + Unpin),
-        activity: &Activity,
+        progress: &CopyProgress,
     ) -> Result<(), CopyError> {
         let limit = match framing {
-            Framing::Chunked => return self.copy_chunks(to, activity).await,
-            Framing::Length(length) => length,
-            Framing::UntilClose => u64::MAX,
+            BodyFraming::Chunked => return self.copy_chunks(to, progress).await,
+            BodyFraming::Length(length) => length,
+            BodyFraming::UntilClose => u64::MAX,
         };
-        let end =
-            usize::try_from(limit).map_or(self.held.len(), |limit| limit.min(self.held.len()));
-        let rest = self.held.split_off(end);
-        let held = std::mem::replace(&mut self.held, rest);
-        write(to, &held, activity).await.map_err(CopyError::Write)?;
-        let left = limit - held.len() as u64;
-        let copied = copy(&mut self.from, to, left, activity).await?;
-        if copied < left && framing != Framing::UntilClose {
+        let end = usize::try_from(limit).map_or(self.read_ahead.len(), |limit| {
+            limit.min(self.read_ahead.len())
+        });
+        let rest = self.read_ahead.split_off(end);
+        let read_ahead = std::mem::replace(&mut self.read_ahead, rest);
+        write(to, &read_ahead, progress)
+            .await
+            .map_err(CopyError::Write)?;
+        let left = limit - read_ahead.len() as u64;
+        let copied = copy(&mut self.from, to, left, progress).await?;
+        if copied < left && framing != BodyFraming::UntilClose {
             return Err(CopyError::Read(io::ErrorKind::UnexpectedEof.into()));
         }
         Ok(())
@@ -103,40 +106,43 @@ impl<R: AsyncRead + Unpin> Rest<R> {
     async fn copy_chunks(
         &mut self,
         to: &mut (impl AsyncWrite + Unpin),
-        activity: &Activity,
+        progress: &CopyProgress,
     ) -> Result<(), CopyError> {
         let mut reader = ChunkedReader::default();
         let mut out = Vec::new();
-        let mut bytes = std::mem::take(&mut self.held);
+        let mut bytes = std::mem::take(&mut self.read_ahead);
         loop {
             let rest = reader.push(&bytes, &mut out);
             let rest = rest.map_err(|_| CopyError::Malformed)?;
-            write(to, &out, activity).await.map_err(CopyError::Write)?;
+            write(to, &out, progress).await.map_err(CopyError::Write)?;
             if let Some(rest) = rest {
-                self.held = rest.to_vec();
+                self.read_ahead = rest.to_vec();
                 return Ok(());
             }
             out.clear();
-            bytes.resize(READ, 0);
+            bytes.resize(READ_BYTES, 0);
             let count = self.from.read(&mut bytes).await.map_err(CopyError::Read)?;
             if count == 0 {
                 return Err(CopyError::Read(io::ErrorKind::UnexpectedEof.into()));
             }
             bytes.truncate(count);
-            activity.note();
+            progress.record();
         }
     }
 
-    /// Reads a whole head. The bytes after it stay held.
-    pub(super) async fn read_head(&mut self, activity: &Activity) -> Result<Vec<u8>, HeadError> {
+    /// Reads a whole head. The bytes after it stay in `read_ahead`.
+    pub(super) async fn read_head(
+        &mut self,
+        progress: &CopyProgress,
+    ) -> Result<Vec<u8>, HeadError> {
         let mut head = HeadBuffer::default();
-        let mut bytes = std::mem::take(&mut self.held);
+        let mut bytes = std::mem::take(&mut self.read_ahead);
         loop {
-            if let Some(Whole { head, rest }) = head.push(&bytes)? {
-                self.held = rest;
+            if let Some(CompleteHead { head, rest }) = head.push(&bytes)? {
+                self.read_ahead = rest;
                 return Ok(head);
             }
-            bytes.resize(READ, 0);
+            bytes.resize(READ_BYTES, 0);
             let read = self.from.read(&mut bytes).await;
             bytes.truncate(*read.as_ref().unwrap_or(&0));
             if bytes.is_empty() {
@@ -147,7 +153,7 @@ impl<R: AsyncRead + Unpin> Rest<R> {
                     HeadError::Cut(error)
                 });
             }
-            activity.note();
+            progress.record();
         }
     }
 }
@@ -172,12 +178,14 @@ pub(super) async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     limit: u64,
-    activity: &Activity,
+    progress: &CopyProgress,
 ) -> Result<u64, CopyError> {
-    let mut buffer = vec![0; READ];
+    let mut buffer = vec![0; READ_BYTES];
     let mut copied = 0;
     while copied < limit {
-        let room = usize::try_from(limit - copied).unwrap_or(READ).min(READ);
+        let room = usize::try_from(limit - copied)
+            .unwrap_or(READ_BYTES)
+            .min(READ_BYTES);
         let count = match buffer.get_mut(..room) {
             Some(room) => from.read(room).await.map_err(CopyError::Read)?,
             None => 0,
@@ -185,8 +193,8 @@ pub(super) async fn copy(
         if count == 0 {
             break;
         }
-        activity.note();
-        write(to, buffer.get(..count).unwrap_or_default(), activity)
+        progress.record();
+        write(to, buffer.get(..count).unwrap_or_default(), progress)
             .await
             .map_err(CopyError::Write)?;
         copied += count as u64;
@@ -198,14 +206,14 @@ pub(super) async fn copy(
 pub(super) async fn write(
     to: &mut (impl AsyncWrite + Unpin),
     mut bytes: &[u8],
-    activity: &Activity,
+    progress: &CopyProgress,
 ) -> io::Result<()> {
     while !bytes.is_empty() {
         let count = to.write(bytes).await?;
         if count == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
-        activity.note();
+        progress.record();
         bytes = bytes.get(count..).unwrap_or_default();
     }
     Ok(())

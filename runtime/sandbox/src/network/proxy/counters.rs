@@ -14,13 +14,13 @@ pub struct ProxyCounters {
     /// Requests and tunnels that failed otherwise: no address, no connection, too slow, cut off.
     pub failed: u64,
     /// Connections beyond the limit, refused at once.
-    pub crowded: u64,
+    pub over_limit: u64,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
+pub(crate) struct AtomicCounter(AtomicU64);
 
-impl Counter {
+impl AtomicCounter {
     pub(crate) fn increment(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -31,22 +31,22 @@ impl Counter {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) accepted: Counter,
-    pub(crate) allowed: Counter,
-    pub(crate) denied: Counter,
-    pub(crate) failed: Counter,
-    pub(crate) crowded: Counter,
+pub(crate) struct AtomicCounters {
+    pub(crate) accepted: AtomicCounter,
+    pub(crate) allowed: AtomicCounter,
+    pub(crate) denied: AtomicCounter,
+    pub(crate) failed: AtomicCounter,
+    pub(crate) over_limit: AtomicCounter,
 }
 
-impl Counters {
+impl AtomicCounters {
     pub(crate) fn read(&self) -> ProxyCounters {
         ProxyCounters {
             accepted: self.accepted.read(),
             allowed: self.allowed.read(),
             denied: self.denied.read(),
             failed: self.failed.read(),
-            crowded: self.crowded.read(),
+            over_limit: self.over_limit.read(),
         }
     }
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-use crate::network::address::Block;
+use crate::network::address::SpecialBlock;
 use crate::network::allow_list::{AllowList, LOCALHOST};
 use crate::network::guarded_ports::is_guarded;
-use crate::network::host::{Host, Target};
-use crate::network::refusal::{Denial, Failure, Reason, Stop};
+use crate::network::host::{NetworkTarget, TargetHost};
+use crate::network::refusal::{ConnectionError, ConnectionFailure, DenialReason, RequestDenial};
 
-use super::Shared;
+use super::ProxyState;
 
 /// Maximum of addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
@@ -21,41 +21,44 @@ const MAX_ADDRESSES: usize = 8;
 /// Minimum time for one address, if that much of the total is left.
 const MIN_SHARE: Duration = Duration::from_secs(1);
 
-impl Shared {
+impl ProxyState {
     /// Connects to `target` if it is allowed. The connection goes to an address that was checked,
     /// never to the result of a second lookup.
-    pub(super) async fn dial(&self, target: &Target) -> Result<TcpStream, Stop> {
+    pub(super) async fn dial(&self, target: &NetworkTarget) -> Result<TcpStream, ConnectionError> {
         if !self.allow.allows(target) {
-            return Err(Stop::Denied(Denial {
-                reason: Reason::NotListed,
+            return Err(ConnectionError::Denied(RequestDenial {
+                reason: DenialReason::NotListed,
                 target: Some(target.clone()),
             }));
         }
-        if let Host::Address(address) = target.host {
-            self.without_own(vec![address], target)?;
+        if let TargetHost::Address(address) = target.host {
+            self.remove_own_addresses(vec![address], target)?;
         }
         if let Some(upstream) = self
             .options
             .upstream
             .as_ref()
-            .filter(|it| it.serves(target))
+            .filter(|proxy| proxy.is_used_for(target))
         {
             let stream = upstream.connect(target, self.options.limits.connect).await;
-            let stream = stream.map_err(Stop::Failed)?;
+            let stream = stream?;
             self.counters.allowed.increment();
             return Ok(stream);
         }
         let addresses = match &target.host {
-            Host::Address(address) => vec![*address],
-            Host::Name(name) if name == LOCALHOST => {
+            TargetHost::Address(address) => vec![*address],
+            TargetHost::Name(name) if name == LOCALHOST => {
                 vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
             }
-            Host::Name(name) => self.look_up(name, target).await?,
+            TargetHost::Name(name) => self.look_up(name, target).await?,
         };
-        let addresses = self.without_own(addresses, target)?;
-        let stream = connect(&interleaved(addresses), target, self.options.limits.connect)
-            .await
-            .map_err(Stop::Failed)?;
+        let addresses = self.remove_own_addresses(addresses, target)?;
+        let stream = connect(
+            &interleave_families(addresses),
+            target,
+            self.options.limits.connect,
+        )
+        .await?;
         self.counters.allowed.increment();
         Ok(stream)
     }
@@ -65,20 +68,26 @@ impl Shared {
     /// # Errors
     ///
     /// If none is left, returns the reason for the first.
-    fn without_own(
+    fn remove_own_addresses(
         &self,
         mut addresses: Vec<IpAddr>,
-        target: &Target,
-    ) -> Result<Vec<IpAddr>, Stop> {
+        target: &NetworkTarget,
+    ) -> Result<Vec<IpAddr>, ConnectionError> {
         let mut refused = None;
         addresses.retain(|address| {
-            let reason = own_address(&self.allow, *address, target.port, is_own, is_guarded);
+            let reason = check_own_address(
+                &self.allow,
+                *address,
+                target.port,
+                is_own_address,
+                is_guarded,
+            );
             let is_open = reason.is_none();
             refused = refused.take().or(reason);
             is_open
         });
         match refused {
-            Some(reason) if addresses.is_empty() => Err(Stop::Denied(Denial {
+            Some(reason) if addresses.is_empty() => Err(ConnectionError::Denied(RequestDenial {
                 reason,
                 target: Some(target.clone()),
             })),
@@ -86,22 +95,28 @@ impl Shared {
         }
     }
 
-    async fn look_up(&self, name: &str, target: &Target) -> Result<Vec<IpAddr>, Stop> {
+    async fn look_up(
+        &self,
+        name: &str,
+        target: &NetworkTarget,
+    ) -> Result<Vec<IpAddr>, ConnectionError> {
         let Ok(found) = timeout(
             self.options.limits.lookup,
             self.options.resolver.resolve(name),
         )
         .await
         else {
-            return Err(Stop::Failed(Failure::Late(target.clone())));
+            return Err(ConnectionFailure::Late(target.clone()).into());
         };
-        let found = found.map_err(|error| Stop::Failed(Failure::Lookup(target.clone(), error)))?;
-        match judge(&self.allow, target.port, &found) {
+        let found = found.map_err(|error| {
+            ConnectionError::Failed(ConnectionFailure::Lookup(target.clone(), error))
+        })?;
+        match filter_addresses(&self.allow, target.port, &found) {
             Ok(addresses) if addresses.is_empty() => {
-                Err(Stop::Failed(Failure::NoAddress(target.clone())))
+                Err(ConnectionFailure::NoAddress(target.clone()).into())
             }
             Ok(addresses) => Ok(addresses),
-            Err(reason) => Err(Stop::Denied(Denial {
+            Err(reason) => Err(ConnectionError::Denied(RequestDenial {
                 reason,
                 target: Some(target.clone()),
             })),
@@ -111,13 +126,17 @@ impl Shared {
 
 /// Returns the addresses of a name that may be reached: public ones, and addresses on the list. If
 /// none is left, returns the reason for the first.
-fn judge(allow: &AllowList, port: u16, found: &[IpAddr]) -> Result<Vec<IpAddr>, Reason> {
+fn filter_addresses(
+    allow: &AllowList,
+    port: u16,
+    found: &[IpAddr],
+) -> Result<Vec<IpAddr>, DenialReason> {
     let mut open: Vec<IpAddr> = Vec::new();
     let mut refused = None;
     for address in found.iter().map(IpAddr::to_canonical) {
-        match Block::of(address) {
+        match SpecialBlock::find(address) {
             Some(block) if !allow.grants(address, port) => {
-                refused.get_or_insert(Reason::SpecialAddress(address, block));
+                refused.get_or_insert(DenialReason::SpecialAddress(address, block));
             }
             Some(_) | None if open.len() < MAX_ADDRESSES && !open.contains(&address) => {
                 open.push(address)
@@ -132,33 +151,33 @@ fn judge(allow: &AllowList, port: u16, found: &[IpAddr]) -> Result<Vec<IpAddr>, 
 }
 
 /// Returns true if this machine itself has an address.
-fn is_own(address: IpAddr) -> bool {
+fn is_own_address(address: IpAddr) -> bool {
     // Only a local address can be bound.
     address.is_loopback() || address.is_unspecified() || UdpSocket::bind((address, 0)).is_ok()
 }
 
 /// Returns the reason why an address of this machine must not be reached. A range does not open it,
 /// except one of loopback addresses, and a guarded port needs an entry that names it.
-fn own_address(
+fn check_own_address(
     allow: &AllowList,
     address: IpAddr,
     port: u16,
-    is_own: impl Fn(IpAddr) -> bool,
+    is_own_address: impl Fn(IpAddr) -> bool,
     is_guarded: impl Fn(u16) -> bool,
-) -> Option<Reason> {
-    if !is_own(address) {
+) -> Option<DenialReason> {
+    if !is_own_address(address) {
         return None;
     }
     if is_guarded(port) {
-        return (!allow.names(address, port, true)).then_some(Reason::OwnPort(address));
+        return (!allow.names(address, port, true)).then_some(DenialReason::OwnPort(address));
     }
     let is_open = address.is_loopback() || allow.names(address, port, false);
-    (!is_open).then_some(Reason::OwnAddress(address))
+    (!is_open).then_some(DenialReason::OwnAddress(address))
 }
 
 /// Alternates the two families of addresses. If one family has no route, the next attempt uses the
 /// other.
-fn interleaved(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+fn interleave_families(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let v6 = addresses.first().is_some_and(IpAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = addresses
         .into_iter()
@@ -177,11 +196,12 @@ fn interleaved(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
 /// never answers does not use up all of it.
 async fn connect(
     addresses: &[IpAddr],
-    target: &Target,
+    target: &NetworkTarget,
     limit: Duration,
-) -> Result<TcpStream, Failure> {
+) -> Result<TcpStream, ConnectionFailure> {
     let end = Instant::now() + limit;
-    let mut last = Failure::Connect(target.clone(), io::ErrorKind::AddrNotAvailable.into());
+    let mut last =
+        ConnectionFailure::Connect(target.clone(), io::ErrorKind::AddrNotAvailable.into());
     for (tried, address) in addresses.iter().enumerate() {
         let left = end.saturating_duration_since(Instant::now());
         let others = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
@@ -198,8 +218,8 @@ async fn connect(
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Ok(Err(error)) => last = Failure::Connect(target.clone(), error),
-            Err(_) => last = Failure::Late(target.clone()),
+            Ok(Err(error)) => last = ConnectionFailure::Connect(target.clone(), error),
+            Err(_) => last = ConnectionFailure::Late(target.clone()),
         }
     }
     Err(last)
@@ -216,7 +236,7 @@ mod tests {
             .iter()
             .map(|address| address.parse().unwrap())
             .collect();
-        judge(&AllowList::parse(allow).unwrap(), 443, &found)
+        filter_addresses(&AllowList::parse(allow).unwrap(), 443, &found)
             .map(|open| open.iter().map(IpAddr::to_string).collect())
             .map_err(|reason| {
                 format!("{reason:?}")
@@ -264,11 +284,15 @@ mod tests {
     fn an_own_address_and_a_guarded_port_must_be_named() {
         let refused = |entry: &str, address: &str, port: u16| {
             let allow = AllowList::parse([entry]).unwrap();
-            let is_own = |address: IpAddr| address != IpAddr::from([192, 0, 2, 1]);
-            let reason = own_address(&allow, address.parse().unwrap(), port, is_own, |it| {
-                it == 443
-            });
-            reason.as_ref().map(Reason::code)
+            let is_own_address = |address: IpAddr| address != IpAddr::from([192, 0, 2, 1]);
+            let reason = check_own_address(
+                &allow,
+                address.parse().unwrap(),
+                port,
+                is_own_address,
+                |port| port == 443,
+            );
+            reason.as_ref().map(DenialReason::code)
         };
         for (entry, address, port, code) in [
             ("10.0.0.0/8:80", "192.0.2.1", 80, None),
@@ -290,8 +314,11 @@ mod tests {
                 "{entry} {address}:{port}"
             );
         }
-        assert!(is_own(Ipv4Addr::LOCALHOST.into()) && is_own(Ipv4Addr::UNSPECIFIED.into()));
-        assert!(!is_own(IpAddr::from([192, 0, 2, 1])));
+        assert!(
+            is_own_address(Ipv4Addr::LOCALHOST.into())
+                && is_own_address(Ipv4Addr::UNSPECIFIED.into())
+        );
+        assert!(!is_own_address(IpAddr::from([192, 0, 2, 1])));
     }
 
     #[test]
@@ -301,7 +328,7 @@ mod tests {
                 .iter()
                 .map(|address| address.parse().unwrap())
                 .collect();
-            interleaved(addresses)
+            interleave_families(addresses)
                 .iter()
                 .map(IpAddr::to_string)
                 .collect()
@@ -320,7 +347,7 @@ mod tests {
 
     /// Fills the queue of a listener that accepts nothing, so that it answers no further
     /// connection.
-    async fn deaf() -> (TcpListener, Vec<TcpStream>) {
+    async fn full_listener() -> (TcpListener, Vec<TcpStream>) {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let listener = socket.listen(1).unwrap();
@@ -337,11 +364,11 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_that_answers_nothing_leaves_time_for_the_next() {
-        let (listener, _queued) = deaf().await;
+        let (listener, _queued) = full_listener().await;
         let port = listener.local_addr().unwrap().port();
         let _other = TcpListener::bind(("127.0.0.2", port)).await.unwrap();
-        let target = Target {
-            host: Host::Name("two.test".into()),
+        let target = NetworkTarget {
+            host: TargetHost::Name("two.test".into()),
             port,
         };
         let addresses = ["127.0.0.1".parse().unwrap(), "127.0.0.2".parse().unwrap()];
@@ -353,6 +380,6 @@ mod tests {
         let late = connect(&addresses[..1], &target, Duration::from_millis(50))
             .await
             .unwrap_err();
-        assert!(matches!(late, Failure::Late(_)), "{late:?}");
+        assert!(matches!(late, ConnectionFailure::Late(_)), "{late:?}");
     }
 }

@@ -9,54 +9,65 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::network::client_hello::{ClientHello, HelloProblem, HelloReader};
-use crate::network::host::{Host, Target};
-use crate::network::refusal::{Denial, Failure, Reason, Stop, TLS_ALERT};
-use crate::network::server_hello::{Answer, AnswerReader};
+use crate::network::host::{NetworkTarget, TargetHost};
+use crate::network::refusal::{
+    ConnectionError, ConnectionFailure, DenialReason, RequestDenial, TLS_ALERT,
+};
+use crate::network::server_hello::{AnswerReader, ServerAnswer};
 
-use super::connection::{Connection, READ};
-use super::copy::{Activity, CopyError, copy, write};
+use super::connection::{ClientConnection, READ_BYTES};
+use super::copy::{CopyError, CopyProgress, copy, write};
 
 /// Limit of a ClientHello with the headers of its records, in bytes.
 const MAX_FRAMED_HELLO: usize = 64 * 1024;
 
-impl Connection {
+impl ClientConnection {
     /// Opens the tunnel, checks the ClientHello, and copies both directions until both have ended.
     ///
     /// A target that is an address was listed as such, so any protocol is allowed. A name is
     /// allowed only if TLS or each request names the same server, because an address may serve
     /// many.
-    pub(super) async fn tunnel(&mut self, target: Target, mut held: Vec<u8>) -> Result<(), Stop> {
+    pub(super) async fn tunnel(
+        &mut self,
+        target: NetworkTarget,
+        mut read_ahead: Vec<u8>,
+    ) -> Result<(), ConnectionError> {
         let mut upstream = self.shared.dial(&target).await?;
         let limits = self.shared.options.limits;
-        let activity = Activity::new();
+        let progress = CopyProgress::new();
 
         self.answered = true;
         let established = b"HTTP/1.1 200 Connection Established\r\n\r\n";
         let answered = timeout(limits.head, self.client.write_all(established)).await;
         if !matches!(answered, Ok(Ok(()))) {
-            return Err(Stop::Failed(Failure::ClientGone));
+            return Err(ConnectionFailure::ClientGone.into());
         }
         // Bytes that the server sent and the client has not received yet.
         let mut greeting = Vec::new();
-        if let Host::Name(name) = &target.host {
+        if let TargetHost::Name(name) = &target.host {
             let mut handshake = Handshake {
                 upstream: &mut upstream,
                 target: &target,
                 name,
-                held: &mut held,
+                read_ahead: &mut read_ahead,
                 greeting: &mut greeting,
-                activity: &activity,
+                progress: &progress,
             };
             let checked = tokio::select! {
                 biased;
-                checked = self.check(&mut handshake) => checked,
-                () = activity.ceases(limits.idle) => Err(Stop::Failed(Failure::Idle(target.clone()))),
+                checked = self.check_handshake(&mut handshake) => checked,
+                () = progress.wait_for_silence(limits.idle) => {
+                    Err(ConnectionFailure::Idle(target.clone()).into())
+                }
             };
-            if let Err(Stop::Denied(denial)) = &checked {
-                let is_tls = !matches!(denial.reason, Reason::NotTls);
-                if !is_tls && begins_http(&held) {
+            if let Err(ConnectionError::Denied(denial)) = &checked {
+                let is_tls = !matches!(denial.reason, DenialReason::NotTls);
+                if !is_tls && begins_http(&read_ahead) {
                     drop(upstream);
-                    return self.serve_requests(Some(&target), held).await.map(drop);
+                    return self
+                        .serve_requests(Some(&target), read_ahead)
+                        .await
+                        .map(drop);
                 }
                 let answer = if is_tls {
                     TLS_ALERT.to_vec()
@@ -72,17 +83,17 @@ impl Connection {
         let (mut from_client, mut to_client) = self.client.split();
         let (mut from_upstream, mut to_upstream) = upstream.split();
         let up = async {
-            write(&mut to_upstream, &held, &activity)
+            write(&mut to_upstream, &read_ahead, &progress)
                 .await
                 .map_err(CopyError::Write)?;
-            copy(&mut from_client, &mut to_upstream, u64::MAX, &activity).await?;
+            copy(&mut from_client, &mut to_upstream, u64::MAX, &progress).await?;
             to_upstream.shutdown().await.map_err(CopyError::Write)
         };
         let down = async {
-            write(&mut to_client, &greeting, &activity)
+            write(&mut to_client, &greeting, &progress)
                 .await
                 .map_err(CopyError::Write)?;
-            copy(&mut from_upstream, &mut to_client, u64::MAX, &activity).await?;
+            copy(&mut from_upstream, &mut to_client, u64::MAX, &progress).await?;
             to_client.shutdown().await.map_err(CopyError::Write)
         };
         let both = pin!(async { tokio::try_join!(up, down) });
@@ -91,89 +102,102 @@ impl Connection {
             biased;
             ended = both => match ended {
                 Ok(_) => Ok(()),
-                Err(error) => Err(Stop::Failed(Failure::Broken(target, error.into()))),
+                Err(error) => Err(ConnectionFailure::Broken(target, error.into()).into()),
             },
-            () = activity.ceases(limits.idle) => Err(Stop::Failed(Failure::Idle(target))),
+            () = progress.wait_for_silence(limits.idle) => {
+                Err(ConnectionFailure::Idle(target).into())
+            }
         }
     }
 
     /// Checks the ClientHello and forwards it, and also a second one if the server requests it: it
     /// is not encrypted either, and could name another server. The bytes after a ClientHello are
-    /// held until the server has answered.
-    async fn check(&mut self, handshake: &mut Handshake<'_>) -> Result<(), Stop> {
-        self.pass_hello(HelloReader::default(), handshake).await?;
+    /// stay in `read_ahead` until the server has answered.
+    async fn check_handshake(
+        &mut self,
+        handshake: &mut Handshake<'_>,
+    ) -> Result<(), ConnectionError> {
+        self.forward_hello(HelloReader::default(), handshake)
+            .await?;
         let mut answer = AnswerReader::default();
-        let mut buffer = vec![0; READ];
+        let mut buffer = vec![0; READ_BYTES];
         loop {
             let read = handshake.upstream.read(&mut buffer).await;
-            let count = read.map_err(|error| handshake.broken(error))?;
+            let count = read.map_err(|error| handshake.broken_connection(error))?;
             let bytes = buffer.get(..count).unwrap_or_default();
-            handshake.activity.note();
+            handshake.progress.record();
             handshake.greeting.extend_from_slice(bytes);
             match answer.push(bytes) {
                 None if count > 0 => {}
-                None | Some(Answer::Other) => return Ok(()),
-                Some(Answer::Retry) => break,
+                None | Some(ServerAnswer::Other) => return Ok(()),
+                Some(ServerAnswer::Retry) => break,
             }
         }
         let greeting = std::mem::take(handshake.greeting);
-        write(&mut self.client, &greeting, handshake.activity)
+        write(&mut self.client, &greeting, handshake.progress)
             .await
-            .map_err(|_| Stop::Failed(Failure::ClientGone))?;
-        self.pass_hello(HelloReader::after_retry(), handshake).await
+            .map_err(|_| ConnectionError::Failed(ConnectionFailure::ClientGone))?;
+        self.forward_hello(HelloReader::after_retry(), handshake)
+            .await
     }
 
-    /// Reads, checks and forwards a ClientHello. The bytes after it stay held.
-    async fn pass_hello(
+    /// Reads, checks and forwards a ClientHello. The bytes after it stay in `read_ahead`.
+    async fn forward_hello(
         &mut self,
         reader: HelloReader,
         handshake: &mut Handshake<'_>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ConnectionError> {
         let read = timeout(
             self.shared.options.limits.hello,
-            self.read_hello(reader, handshake.held),
+            self.read_hello(reader, handshake.read_ahead),
         );
         let Ok(read) = read.await else {
-            return Err(Stop::Failed(Failure::Slow));
+            return Err(ConnectionFailure::Slow.into());
         };
-        handshake.activity.note();
+        handshake.progress.record();
         let checked =
             read?.and_then(|(hello, end)| check_name(&hello, handshake.name).map(|()| end));
         let end = checked.map_err(|reason| {
-            Stop::Denied(Denial {
+            ConnectionError::Denied(RequestDenial {
                 reason,
                 target: Some(handshake.target.clone()),
             })
         })?;
-        let rest = handshake.held.split_off(end.min(handshake.held.len()));
-        let hello = std::mem::replace(handshake.held, rest);
-        let sent = write(handshake.upstream, &hello, handshake.activity).await;
-        sent.map_err(|error| handshake.broken(error))
+        let rest = handshake
+            .read_ahead
+            .split_off(end.min(handshake.read_ahead.len()));
+        let hello = std::mem::replace(handshake.read_ahead, rest);
+        let sent = write(handshake.upstream, &hello, handshake.progress).await;
+        sent.map_err(|error| handshake.broken_connection(error))
     }
 
-    /// Reads a ClientHello into `held`, which contains the bytes so far. Returns it, and its end in
-    /// `held`.
+    /// Reads a ClientHello into `read_ahead`, which contains the bytes so far. Returns it, and its
+    /// end in `read_ahead`.
     async fn read_hello(
         &mut self,
         mut reader: HelloReader,
-        held: &mut Vec<u8>,
-    ) -> Result<Result<(ClientHello, usize), Reason>, Stop> {
-        let mut read = reader.push(held);
+        read_ahead: &mut Vec<u8>,
+    ) -> Result<Result<(ClientHello, usize), DenialReason>, ConnectionError> {
+        let mut read = reader.push(read_ahead);
         let mut before = 0;
-        let mut buffer = vec![0; READ];
+        let mut buffer = vec![0; READ_BYTES];
         loop {
             match read {
                 Ok(Some((hello, end))) => return Ok(Ok((hello, before + end))),
-                Ok(None) if held.len() <= MAX_FRAMED_HELLO => {}
-                Ok(None) | Err(HelloProblem::Malformed) => return Ok(Err(Reason::MalformedTls)),
-                Err(HelloProblem::NotTls) => return Ok(Err(Reason::NotTls)),
+                Ok(None) if read_ahead.len() <= MAX_FRAMED_HELLO => {}
+                Ok(None) | Err(HelloProblem::Malformed) => {
+                    return Ok(Err(DenialReason::MalformedTls));
+                }
+                Err(HelloProblem::NotTls) => return Ok(Err(DenialReason::NotTls)),
             }
             match self.client.read(&mut buffer).await {
-                Ok(0) | Err(_) => return Err(Stop::Failed(Failure::ClientGone)),
+                Ok(0) | Err(_) => {
+                    return Err(ConnectionFailure::ClientGone.into());
+                }
                 Ok(count) => {
                     let bytes = buffer.get(..count).unwrap_or_default();
-                    before = held.len();
-                    held.extend_from_slice(bytes);
+                    before = read_ahead.len();
+                    read_ahead.extend_from_slice(bytes);
                     read = reader.push(bytes);
                 }
             }
@@ -182,7 +206,7 @@ impl Connection {
 }
 
 /// Returns true if these may be the first bytes of a plain HTTP request.
-fn begins_http(held: &[u8]) -> bool {
+fn begins_http(read_ahead: &[u8]) -> bool {
     const METHODS: [&[u8]; 7] = [
         b"GET ",
         b"HEAD ",
@@ -194,38 +218,38 @@ fn begins_http(held: &[u8]) -> bool {
     ];
     METHODS
         .iter()
-        .any(|method| held.starts_with(method) || method.starts_with(held))
+        .any(|method| read_ahead.starts_with(method) || method.starts_with(read_ahead))
 }
 
 /// State of a tunnel before TLS has named its server.
 struct Handshake<'a> {
     upstream: &'a mut TcpStream,
-    target: &'a Target,
+    target: &'a NetworkTarget,
     /// The name of the target.
     name: &'a str,
     /// Bytes of the client that were not forwarded yet.
-    held: &'a mut Vec<u8>,
+    read_ahead: &'a mut Vec<u8>,
     /// Bytes of the server that were not forwarded yet.
     greeting: &'a mut Vec<u8>,
-    activity: &'a Activity,
+    progress: &'a CopyProgress,
 }
 
 impl Handshake<'_> {
-    fn broken(&self, error: io::Error) -> Stop {
-        Stop::Failed(Failure::Broken(self.target.clone(), error))
+    fn broken_connection(&self, error: io::Error) -> ConnectionError {
+        ConnectionError::Failed(ConnectionFailure::Broken(self.target.clone(), error))
     }
 }
 
 /// Checks that TLS names the same server as CONNECT.
-fn check_name(hello: &ClientHello, name: &str) -> Result<(), Reason> {
+fn check_name(hello: &ClientHello, name: &str) -> Result<(), DenialReason> {
     if hello.encrypted {
-        return Err(Reason::EncryptedServerName);
+        return Err(DenialReason::EncryptedServerName);
     }
     let Some(server_name) = &hello.server_name else {
-        return Err(Reason::NoServerName);
+        return Err(DenialReason::NoServerName);
     };
-    match Host::parse(server_name) {
-        Ok(Host::Name(server_name)) if server_name == name => Ok(()),
-        Ok(_) | Err(_) => Err(Reason::ServerName),
+    match TargetHost::parse(server_name) {
+        Ok(TargetHost::Name(server_name)) if server_name == name => Ok(()),
+        Ok(_) | Err(_) => Err(DenialReason::ServerName),
     }
 }

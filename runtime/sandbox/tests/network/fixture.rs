@@ -11,7 +11,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use trunkline_sandbox::network::{
-    AllowList, Proxy, ProxyCounters, ProxyLimits, ProxyOptions, Resolve, Resolving, UpstreamProxy,
+    AllowList, NameResolver, Proxy, ProxyCounters, ProxyLimits, ProxyOptions, ResolveFuture,
+    UpstreamProxy,
 };
 
 use super::server::Server;
@@ -31,12 +32,12 @@ pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
 
 /// Resolver with a list of answers for each name. The last answer is repeated.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct ListedNames {
     answers: Mutex<BTreeMap<String, Vec<Vec<IpAddr>>>>,
-    asked: Mutex<Vec<String>>,
+    requested: Mutex<Vec<String>>,
 }
 
-impl Names {
+impl ListedNames {
     pub(crate) fn set(&self, name: &str, answers: &[&[&str]]) {
         let parsed = answers
             .iter()
@@ -50,14 +51,14 @@ impl Names {
         self.answers.lock().unwrap().insert(name.to_owned(), parsed);
     }
 
-    pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    pub(crate) fn requested(&self) -> Vec<String> {
+        self.requested.lock().unwrap().clone()
     }
 }
 
-impl Resolve for Names {
-    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
-        self.asked.lock().unwrap().push(name.to_owned());
+impl NameResolver for ListedNames {
+    fn resolve<'a>(&'a self, name: &'a str) -> ResolveFuture<'a> {
+        self.requested.lock().unwrap().push(name.to_owned());
         let mut names = self.answers.lock().unwrap();
         let answer = names.get_mut(name).and_then(|answers| match answers.len() {
             0 => None,
@@ -68,16 +69,16 @@ impl Resolve for Names {
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct ProxyFixture {
     pub(crate) proxy: Proxy,
     pub(crate) socket: PathBuf,
-    pub(crate) names: Arc<Names>,
+    pub(crate) names: Arc<ListedNames>,
     _folder: tempfile::TempDir,
 }
 
 /// Starts a proxy with the list `entries`. In these, `{}` is replaced by the port of `server`.
-pub(crate) fn world(server: &Server, entries: &[&str]) -> World {
-    world_with(
+pub(crate) fn start_proxy(server: &Server, entries: &[&str]) -> ProxyFixture {
+    start_proxy_with(
         server,
         entries,
         ProxyLimits {
@@ -87,20 +88,24 @@ pub(crate) fn world(server: &Server, entries: &[&str]) -> World {
     )
 }
 
-pub(crate) fn world_with(server: &Server, entries: &[&str], limits: ProxyLimits) -> World {
-    world_behind(server, entries, limits, None)
+pub(crate) fn start_proxy_with(
+    server: &Server,
+    entries: &[&str],
+    limits: ProxyLimits,
+) -> ProxyFixture {
+    start_proxy_behind(server, entries, limits, None)
 }
 
 /// Starts a proxy whose connections go through the operator's own proxy.
-pub(crate) fn world_behind(
+pub(crate) fn start_proxy_behind(
     server: &Server,
     entries: &[&str],
     limits: ProxyLimits,
     upstream: Option<UpstreamProxy>,
-) -> World {
+) -> ProxyFixture {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("proxy.sock");
-    let names = Arc::new(Names::default());
+    let names = Arc::new(ListedNames::default());
     names.set("allowed.test", &[&[SERVED]]);
     names.set("other.test", &[&[SERVED]]);
     let entries = entries
@@ -108,7 +113,7 @@ pub(crate) fn world_behind(
         .map(|entry| entry.replace("{}", &server.port.to_string()));
     let options = ProxyOptions {
         limits,
-        resolver: Arc::<Names>::clone(&names),
+        resolver: Arc::<ListedNames>::clone(&names),
         upstream,
     };
     let proxy = Proxy::start(
@@ -118,7 +123,7 @@ pub(crate) fn world_behind(
         options,
     )
     .unwrap();
-    World {
+    ProxyFixture {
         proxy,
         socket,
         names,
@@ -129,7 +134,7 @@ pub(crate) fn world_behind(
 /// Usual list of a test: one name, and the loopback address that it leads to.
 pub(crate) const USUAL: [&str; 2] = ["allowed.test:{}", "127.0.0.2:{}"];
 
-impl World {
+impl ProxyFixture {
     pub(crate) async fn connect(&self) -> UnixStream {
         within(
             "a connection to the proxy",
@@ -168,7 +173,11 @@ impl World {
     }
 
     /// Waits for the counters, which change after the client has received its response.
-    pub(crate) async fn counted(&self, what: &str, holds: impl Fn(ProxyCounters) -> bool) {
+    pub(crate) async fn wait_for_counters(
+        &self,
+        what: &str,
+        holds: impl Fn(ProxyCounters) -> bool,
+    ) {
         let wait = async {
             while !holds(self.proxy.counters()) {
                 tokio::time::sleep(Duration::from_millis(2)).await;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use trunkline_process::Limits;
 use trunkline_sandbox::{
-    Backend, CommandLine, Inside, Outlet, Sandbox, SandboxError, support, wrap,
+    Backend, CommandLine, Inside, Outlet, Sandbox, SandboxError, check_backend, wrap,
 };
 use trunkline_testing::skipped;
 
@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Folders and settings of one sandbox: `work` is the working directory, and `private/one` contains
 /// `config.json` and `tmp`.
-pub(crate) struct Ground {
+pub(crate) struct SandboxFixture {
     dir: TempDir,
     pub(crate) sandbox: Sandbox,
     pub(crate) outlet: Option<Outlet>,
@@ -37,15 +37,15 @@ pub(crate) struct Ground {
 /// Returns true if `backend` works on this machine. Otherwise reports that the calling test is
 /// skipped.
 #[track_caller]
-pub(crate) fn works(backend: &Backend) -> bool {
-    let found = support(backend);
+pub(crate) fn is_supported(backend: &Backend) -> bool {
+    let found = check_backend(backend);
     if let Some(problem) = &found.problem {
         skipped(&format!("no {}: {problem}", backend.name()));
     }
-    found.usable()
+    found.is_usable()
 }
 
-impl Ground {
+impl SandboxFixture {
     pub(crate) fn new(backend: Backend) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for folder in ["private/one/tmp", "work", "exchange", "outside"] {
@@ -130,10 +130,10 @@ impl Ground {
 
     /// Returns the output of a shell script, which must succeed.
     #[track_caller]
-    pub(crate) fn says(&self, script: &str) -> String {
-        let (success, said) = self.run(script);
-        assert!(success, "{said}");
-        said.trim_end().to_owned()
+    pub(crate) fn run_ok(&self, script: &str) -> String {
+        let (success, output) = self.run(script);
+        assert!(success, "{output}");
+        output.trim_end().to_owned()
     }
 }
 
