@@ -232,7 +232,7 @@ mod tests {
             ("[]", "expected an object, found an array"),
             (
                 r#"{"sandbox": "required", "sandbox": "optional"}"#,
-                "line 1, column 33: the key `sandbox` stands there twice; keep one",
+                "line 1, column 33: the key `sandbox` occurs twice; keep one",
             ),
         ] {
             let (_folder, path) = written(text);
