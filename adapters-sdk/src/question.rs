@@ -107,7 +107,7 @@ mod tests {
     fn an_answer_that_says_nothing_is_cancelled() {
         let of = |values: Option<&str>, cancelled| {
             let values = values.map(|text| {
-                [("a".to_owned(), Json::of(text).unwrap())]
+                [("a".to_owned(), Json::from_serialize(text).unwrap())]
                     .into_iter()
                     .collect()
             });

@@ -149,7 +149,7 @@ impl SessionParams {
                 members.insert(name.to_owned(), Value::from(text.as_str()));
             }
         }
-        Json::of(&members).ok()
+        Json::from_serialize(&members).ok()
     }
 
     /// Returns the id for people: the display id, or the agent's own id.

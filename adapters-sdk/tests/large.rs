@@ -31,7 +31,7 @@ fn verbose() -> Server {
                 turn.tool_start(&call, "T", None).await;
                 turn.tool_end(&call, "y".repeat(3 * MIB), ToolOutcome::Succeeded)
                     .await;
-                let result = Some(trunkline_sdk::Json::of(&"y".repeat(3 * MIB))?);
+                let result = Some(trunkline_sdk::Json::from_serialize(&"y".repeat(3 * MIB))?);
                 turn.finish(TurnComplete {
                     result,
                     ..TurnComplete::default()

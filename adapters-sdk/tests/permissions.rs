@@ -99,8 +99,8 @@ impl Adapter for Running {
     type State = ();
 
     async fn turn(&self, turn: Turn, _: Input, (): &mut ()) -> Result<(), Error> {
-        let input =
-            Json::of(&serde_json::json!({"command": "rm", "force": false})).expect("it is JSON");
+        let input = Json::from_serialize(&serde_json::json!({"command": "rm", "force": false}))
+            .expect("it is JSON");
         let decision = turn
             .ask_permission(Permission::new("shell", "Run it", "rm").input(input))
             .await;
@@ -148,7 +148,7 @@ async fn an_approval_of_a_changed_input_denies_where_the_tool_cannot_run_with_it
         let id = session.asked().await;
         let updated: &serde_json::value::RawValue =
             serde_json::from_str(updated).expect("it is JSON");
-        let updated_input = Some(Json::of(updated).expect("it is JSON"));
+        let updated_input = Some(Json::from_serialize(updated).expect("it is JSON"));
         session.say(PermissionResponse {
             updated_input,
             ..response(&id, true)
@@ -359,7 +359,13 @@ async fn questions_are_answered_cancelled_or_told_as_text() {
             _ => None,
         })
         .await;
-    session.reply(&id, [("name".to_owned(), Json::of("Ada").expect("json"))]);
+    session.reply(
+        &id,
+        [(
+            "name".to_owned(),
+            Json::from_serialize("Ada").expect("json"),
+        )],
+    );
     assert_eq!(session.finish().await.text(), "false Some(\"Ada\")");
     assert_eq!(
         session.send("").await.text(),

@@ -486,8 +486,8 @@ async fn a_file_is_given_to_the_agent_only_as_it_was_announced() {
         });
     };
     announce(Some(4), None);
-    announce(None, Some(Sha256::of(b"abd")));
-    announce(Some(3), Some(Sha256::of(b"abc")));
+    announce(None, Some(Sha256::digest(b"abd")));
+    announce(Some(3), Some(Sha256::digest(b"abc")));
     // What cannot be read is the agent's to meet ([file.2]).
     session.say(FileInput {
         file_path: "/not/there".into(),
@@ -520,7 +520,7 @@ async fn a_file_is_announced_with_its_size_and_digest_where_that_was_agreed_on()
         })
     };
     for (extensions, said) in [
-        (Extensions::all(), (Some(3), Some(Sha256::of(b"abc")))),
+        (Extensions::all(), (Some(3), Some(Sha256::digest(b"abc")))),
         (Extensions::all() - Extensions::LARGE, (None, None)),
     ] {
         let host = Host::with(Server::new(sends()), Offer::These(extensions), 64 * 1024);

@@ -45,7 +45,7 @@ type Calibrated = Result<(Subject, Bounds), String>;
 impl Suite {
     /// Tests an adapter that is started by a command.
     pub fn adapter(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self::of(Subject::adapter(command))
+        Self::new(Subject::adapter(command))
     }
 
     /// Tests a host that is started by a command with `{adapter}` in it. `stub` is the suite's own
@@ -54,11 +54,11 @@ impl Suite {
         command: impl IntoIterator<Item = impl Into<String>>,
         stub: impl AsRef<std::path::Path>,
     ) -> Self {
-        Self::of(Subject::host(command).with_stub(stub))
+        Self::new(Subject::host(command).with_stub(stub))
     }
 
     /// Tests a subject as it is.
-    pub fn of(subject: Subject) -> Self {
+    pub fn new(subject: Subject) -> Self {
         Self {
             subject,
             complete: false,

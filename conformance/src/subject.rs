@@ -24,7 +24,7 @@ pub(crate) use self::config::{read_config, sides_of};
 /// [`Suite`](crate::Suite).
 ///
 /// Starts with nothing declared, the default limits and the directory of the calling process; the
-/// public fields may be set before it is passed to [`Suite::of`](crate::Suite::of).
+/// public fields may be set before it is passed to [`Suite::new`](crate::Suite::new).
 #[derive(Debug, Clone)]
 pub struct Subject {
     /// Adapter or host.

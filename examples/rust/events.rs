@@ -23,7 +23,7 @@ async fn think(turn: &Turn) {
 async fn call_a_tool(turn: &Turn) -> Result<(), Error> {
     static CALLS: AtomicU64 = AtomicU64::new(1);
     let call = ToolCallId::new(format!("call-{}", CALLS.fetch_add(1, Ordering::Relaxed)))?;
-    turn.tool_start(&call, "Bash", Some(Json::of(&["ls"])?))
+    turn.tool_start(&call, "Bash", Some(Json::from_serialize(&["ls"])?))
         .await;
     turn.tool_update(&call, "README.md\n").await;
     turn.tool_end(&call, "1 file", ToolOutcome::Succeeded).await;

@@ -14,7 +14,7 @@ pub struct Sha256([u8; 32]);
 impl Sha256 {
     /// The digest of these bytes.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn digest(bytes: &[u8]) -> Self {
         Self(hmac_sha256::Hash::hash(bytes))
     }
 
@@ -116,10 +116,10 @@ mod tests {
 
     #[test]
     fn a_digest_is_written_in_lower_case_and_read_in_either() {
-        assert_eq!(Sha256::of(b"abc").to_string(), OF_ABC);
+        assert_eq!(Sha256::digest(b"abc").to_string(), OF_ABC);
         assert_eq!(
             Sha256::parse(&OF_ABC.to_uppercase()),
-            Some(Sha256::of(b"abc"))
+            Some(Sha256::digest(b"abc"))
         );
         for odd in [
             "",
@@ -137,6 +137,6 @@ mod tests {
         let mut hasher = Hasher::new(&b"abc"[..]);
         let mut read = String::new();
         hasher.read_to_string(&mut read).expect("it is text");
-        assert_eq!(hasher.finish(), (3, Sha256::of(b"abc")));
+        assert_eq!(hasher.finish(), (3, Sha256::digest(b"abc")));
     }
 }

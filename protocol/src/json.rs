@@ -16,7 +16,7 @@ impl Json {
     ///
     /// # Errors
     /// When the value has no JSON form (a map whose keys are not strings, for example).
-    pub fn of(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
+    pub fn from_serialize(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
         serde_json::value::to_raw_value(value).map(|raw| Self::from_raw(&raw))
     }
 

@@ -91,7 +91,7 @@ pub fn keep_json(folder: &Path, json: &str) -> io::Result<LargeMember> {
     Ok(LargeMember {
         file_path,
         size,
-        sha256: Sha256::of(json.as_bytes()),
+        sha256: Sha256::digest(json.as_bytes()),
     })
 }
 
@@ -150,7 +150,7 @@ mod tests {
         )
         .expect("it is made");
         let kept = keep_json(folder.path(), "\"text\"").expect("it is written");
-        assert_eq!((kept.size, kept.sha256), (6, Sha256::of(b"\"text\"")));
+        assert_eq!((kept.size, kept.sha256), (6, Sha256::digest(b"\"text\"")));
         for odd in [
             LargeMember {
                 size: 5,
@@ -161,7 +161,7 @@ mod tests {
                 ..kept.clone()
             },
             LargeMember {
-                sha256: Sha256::of(b""),
+                sha256: Sha256::digest(b""),
                 ..kept.clone()
             },
             LargeMember {

@@ -24,7 +24,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn input(&mut self, content: &str) {
-        let sha256 = Sha256::of(content.as_bytes());
+        let sha256 = Sha256::digest(content.as_bytes());
         keep(
             &mut self.inputs,
             json!({ "bytes": content.len(), "sha256": sha256 }),

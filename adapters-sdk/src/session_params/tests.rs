@@ -7,7 +7,7 @@ fn read(native: Option<&str>, params: &Value) -> Result<Option<SessionParams>, U
     let native_session_id = native.map(str::to_owned);
     SessionParams::read(&Resume {
         native_session_id,
-        params: Json::of(params).ok(),
+        params: Json::from_serialize(params).ok(),
         ..Resume::default()
     })
 }

@@ -69,7 +69,7 @@ impl Adapter for Notes {
 
 async fn write(turn: &Turn, path: &str) -> Result<(), Error> {
     let call = ToolCallId::new(Uuid::new_v4().to_string())?;
-    turn.tool_start(&call, "write", Some(Json::of(&[path])?))
+    turn.tool_start(&call, "write", Some(Json::from_serialize(&[path])?))
         .await;
     let permission = Permission::new("write", format!("Write {path}"), path);
     if turn.ask_permission(permission).await.is_approved() {

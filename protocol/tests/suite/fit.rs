@@ -210,7 +210,7 @@ fn large_members_go_by_file_the_largest_first_and_come_back_whole() {
         let mut lines = Vec::new();
         let mut keep = |json: &str| {
             kept.push(json.to_owned());
-            let sha256 = Sha256::of(json.as_bytes());
+            let sha256 = Sha256::digest(json.as_bytes());
             Ok(LargeMember {
                 file_path: "/x/1".to_owned(),
                 size: json.len() as u64,
@@ -242,7 +242,7 @@ fn large_members_go_by_file_the_largest_first_and_come_back_whole() {
         };
         let large = read.large.as_deref().unwrap();
         assert_eq!(large.keys().collect::<Vec<_>>(), [name]);
-        assert_eq!(large[name].sha256, Sha256::of(json.as_bytes()));
+        assert_eq!(large[name].sha256, Sha256::digest(json.as_bytes()));
         assert_eq!(
             filled(&read.body, &[(name.to_owned(), json.clone())]),
             Ok(message.body)

@@ -37,8 +37,8 @@ proptest! {
         let id = SessionId::new(id).unwrap_or(SessionId::new("s-1").unwrap());
         let turn_id = TurnId::new(id.as_str()).ok();
         let call = ToolCallId::new(id.as_str()).unwrap();
-        let json = Json::of(&[&text]).unwrap();
-        let meta = Meta::new(Json::of(&std::collections::BTreeMap::from([(&text, &text)])).unwrap());
+        let json = Json::from_serialize(&[&text]).unwrap();
+        let meta = Meta::new(Json::from_serialize(&std::collections::BTreeMap::from([(&text, &text)])).unwrap());
         let tool = ToolUpdate {
             tool_call_id: call, content: Some(text.clone()), stream: None, title: None, input: Some(json.clone()),
             locations: None,

@@ -212,7 +212,7 @@ impl PendingQuestion {
                     .as_array()
                     .is_some_and(|values| values.iter().all(Value::is_string)),
             };
-            if fits && let Ok(value) = Json::of(value) {
+            if fits && let Ok(value) = Json::from_serialize(value) {
                 values.insert(field.id, value);
             } else if field.required == Some(true) {
                 return cancel_question(self.request);

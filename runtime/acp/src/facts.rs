@@ -226,7 +226,7 @@ impl Facts {
                 let category = self.own_option(id).and_then(|it| it.category.as_deref());
                 if category == Some(EFFORT) && self.effort.is_some() && text.is_some() {
                     update.reasoning_effort = text;
-                } else if let Ok(value) = Json::of(value) {
+                } else if let Ok(value) = Json::from_serialize(value) {
                     update.options = Some([(id.clone(), value)].into());
                 }
             }
@@ -522,7 +522,7 @@ mod tests {
         let option = |value: &str| AgentOption {
             id: "speed".to_owned(),
             kind: Some(AgentOptionKind::Select),
-            value: Json::of(&json!(value)).ok(),
+            value: Json::from_serialize(&json!(value)).ok(),
             choices: Some(vec![unnamed("fast"), unnamed("slow")]),
             ..AgentOption::default()
         };

@@ -628,7 +628,7 @@ async fn a_session_is_loaded_with_its_history_and_resumed_without() {
 async fn a_history_has_the_files_of_the_user() {
     let mut stage = Stage::initialized().await;
     let picture = b"picture".to_vec();
-    let digest = Sha256::of(&picture).to_string();
+    let digest = Sha256::digest(&picture).to_string();
     let key = ("s".to_owned(), digest.clone());
     stage.files.lock().unwrap().insert(key, picture);
     let load = json!({"sessionId": "s", "cwd": "/srv", "mcpServers": []});
@@ -677,7 +677,7 @@ async fn a_picture_of_a_prompt_is_stored_with_its_session() {
     let params = json!({"sessionId": session, "prompt": [picture]});
     let id = stage.asks("session/prompt", params).await;
     let file = stage.relay.hears().await;
-    let digest = Sha256::of(b"picture").to_string();
+    let digest = Sha256::digest(b"picture").to_string();
     assert_eq!(file["type"], "file.input");
     assert_eq!(file["file_mime_type"], "image/png");
     let path = PathBuf::from(file["file_path"].as_str().unwrap());

@@ -419,24 +419,26 @@ fn value(line: &str, field: &QuestionField) -> Result<Option<Json>, String> {
     };
     let json = match field.kind {
         Some(FieldKind::Boolean) => match typed.to_lowercase().as_str() {
-            "y" | "yes" | "true" => Json::of(&true),
-            "n" | "no" | "false" => Json::of(&false),
+            "y" | "yes" | "true" => Json::from_serialize(&true),
+            "n" | "no" | "false" => Json::from_serialize(&false),
             _ => return Err("y or n".to_owned()),
         },
         Some(FieldKind::Number) => {
             let number: serde_json::Number = typed.parse().map_err(|_| "a number".to_owned())?;
-            Json::of(&number)
+            Json::from_serialize(&number)
         }
-        Some(FieldKind::Choice) if !choices.is_empty() => Json::of(&chosen(typed)?),
+        Some(FieldKind::Choice) if !choices.is_empty() => Json::from_serialize(&chosen(typed)?),
         Some(FieldKind::Choices) if !choices.is_empty() => {
             let ids = typed
                 .split(',')
                 .map(|one| chosen(one.trim()))
                 .collect::<Result<Vec<_>, _>>()?;
-            Json::of(&ids)
+            Json::from_serialize(&ids)
         }
-        Some(FieldKind::Secret) => Json::of(line),
-        Some(FieldKind::Text | FieldKind::Choice | FieldKind::Choices) | None => Json::of(typed),
+        Some(FieldKind::Secret) => Json::from_serialize(line),
+        Some(FieldKind::Text | FieldKind::Choice | FieldKind::Choices) | None => {
+            Json::from_serialize(typed)
+        }
     };
     json.map(Some).map_err(|error| error.to_string())
 }

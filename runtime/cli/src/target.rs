@@ -774,7 +774,9 @@ impl ChosenHost {
     fn may_run(&self) -> Result<(), CliError> {
         let agent = self.host.agent(&self.agent.id);
         let refusal = agent.and_then(|agent| agent.refusal);
-        refusal.map_or(Ok(()), |refusal| Err(refused(refusal.of(&self.agent.id))))
+        refusal.map_or(Ok(()), |refusal| {
+            Err(refused(refusal.into_open_error(&self.agent.id)))
+        })
     }
 
     /// Returns the command that runs the agent, for display.

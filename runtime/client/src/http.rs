@@ -383,7 +383,7 @@ impl HttpClient {
             let error = over_limit(MAX_FILE_BYTES as usize, "MAX_FILE_BYTES");
             return Err(file_error(name, &error));
         }
-        let sha256 = Sha256::of(&body);
+        let sha256 = Sha256::digest(&body);
         let path = format!("{}/files?name={}", session_path(session), encode(name));
         let request = HttpRequest {
             body,
@@ -411,7 +411,7 @@ impl HttpClient {
     ) -> Result<Vec<u8>, ClientError> {
         let path = format!("{}/files/{sha256}", session_path(session));
         let contents = self.request_bytes(Method::GET, &path, "").await?;
-        if Sha256::of(&contents) != *sha256 {
+        if Sha256::digest(&contents) != *sha256 {
             let problem = "its contents are not the announced ones";
             return Err(file_error(&sha256.to_string(), &problem));
         }

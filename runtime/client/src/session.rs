@@ -548,7 +548,7 @@ async fn read_file(path: &Path, announced: Option<Sha256>) -> Result<Vec<u8>, Cl
     let read = tokio::fs::read(path).await;
     let contents = read.map_err(|error| file_error(path, error.to_string()))?;
     match announced {
-        Some(announced) if announced != Sha256::of(&contents) => Err(file_error(
+        Some(announced) if announced != Sha256::digest(&contents) => Err(file_error(
             path,
             "its contents are not the announced ones".to_owned(),
         )),

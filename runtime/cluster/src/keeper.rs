@@ -375,7 +375,7 @@ mod tests {
     #[tokio::test]
     async fn a_batch_that_gets_a_number_of_before_counts_as_not_kept() {
         let memory = Memory::default();
-        let store = Arc::new(memory.of("a"));
+        let store = Arc::new(memory.access_for("a"));
         let (_lease, held) = watch::channel(Some(BootInstant::now() + Duration::from_secs(3600)));
         let marks = Marks::default();
         marks.look(&*store).await.unwrap();

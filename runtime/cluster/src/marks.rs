@@ -95,7 +95,7 @@ impl Marks {
     ///
     /// # Errors
     /// The file cannot be read: its content must not be ignored.
-    pub fn of(path: &Path) -> io::Result<Self> {
+    pub fn load(path: &Path) -> io::Result<Self> {
         let seen = match std::fs::read(path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::other)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
@@ -273,7 +273,7 @@ mod tests {
     fn a_space_that_is_behind_what_was_seen_is_noticed_also_by_the_next_run() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cluster.json");
-        let marks = Marks::of(&path).unwrap();
+        let marks = Marks::load(&path).unwrap();
         for now in [None, at("x", 3), at("x", 3), at("x", 9)] {
             let before = marks.last(Space::Journal);
             assert_eq!(marks.compare(Space::Journal, before, now.as_ref()), Ok(()));
@@ -291,7 +291,7 @@ mod tests {
             (at("x", 9), None),
             (at("x", 100), None),
         ] {
-            let next = Marks::of(&path).unwrap();
+            let next = Marks::load(&path).unwrap();
             let said = next
                 .compare(Space::Journal, next.last(Space::Journal), now.as_ref())
                 .err();
@@ -334,6 +334,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cluster.json");
         std::fs::write(&path, "{").unwrap();
-        assert!(Marks::of(&path).is_err());
+        assert!(Marks::load(&path).is_err());
     }
 }

@@ -57,7 +57,7 @@ struct Keys {
 impl Memory {
     /// The store and the fabric as one host has them.
     #[must_use]
-    pub fn of(&self, host: &str) -> Access {
+    pub fn access_for(&self, host: &str) -> Access {
         Access {
             memory: self.clone(),
             host: host.to_owned(),

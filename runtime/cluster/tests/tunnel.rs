@@ -29,7 +29,7 @@ async fn pair(
     mut passes: impl FnMut(&Frame) -> bool + Send + 'static,
 ) -> (DuplexStream, DuplexStream) {
     let side = async |host: &'static str, other: &'static str| {
-        let access = memory.of(host);
+        let access = memory.access_for(host);
         let inbox = access.listen(&at(host)).await.unwrap();
         let (letters, taken) = mpsc::channel::<Bytes>(LETTERS);
         let way = Way {

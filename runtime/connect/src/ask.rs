@@ -92,7 +92,7 @@ impl PendingQuestion {
             Ok(value) => value,
             Err(why) => return AnswerOutcome::Next(Some(why)),
         };
-        let value = Json::of(&value).ok();
+        let value = Json::from_serialize(&value).ok();
         self.values
             .extend(value.map(|value| (field.id.clone(), value)));
         if self.values.len() < self.fields.len() {

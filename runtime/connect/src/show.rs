@@ -186,7 +186,7 @@ mod tests {
         let id = ToolCallId::new("c").unwrap();
         let large = "ä".repeat(MAX_TOOL_BYTES);
         let start = ToolStart {
-            input: Json::of(&json!({ "text": large })).ok(),
+            input: Json::from_serialize(&json!({ "text": large })).ok(),
             ..ToolStart::new(id.clone(), "Read")
         };
         let end = ToolEnd {
@@ -199,7 +199,7 @@ mod tests {
             let _: Value = serde_json::from_str(&text).unwrap();
         }
         let small = ToolStart {
-            input: Json::of(&json!({ "a": 1 })).ok(),
+            input: Json::from_serialize(&json!({ "a": 1 })).ok(),
             ..start
         };
         assert_eq!(

@@ -74,7 +74,7 @@ pub struct PolicyRefusal {
 
 impl PolicyRefusal {
     /// The error that opening a session on the agent gives.
-    pub fn of(self, agent: &str) -> OpenError {
+    pub fn into_open_error(self, agent: &str) -> OpenError {
         OpenError::Refused {
             agent: agent.to_owned(),
             policy: self.policy,

@@ -687,7 +687,7 @@ impl Host {
     fn link(&self, agent: &Agent) -> Result<(), OpenError> {
         let shared = &agent.shared;
         if let Some(refusal) = &agent.refusal {
-            return Err(refusal.clone().of(&shared.id));
+            return Err(refusal.clone().into_open_error(&shared.id));
         }
         // Before the rest: outside a runtime the agent stays as it was.
         let runtime = Handle::current();

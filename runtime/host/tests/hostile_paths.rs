@@ -402,7 +402,7 @@ async fn a_permission_is_for_where_the_links_of_its_path_lead() {
     };
     let id = permission.request().request_id.clone();
     let edit = |input: Value| PermissionResponse {
-        updated_input: Some(Json::of(&input).unwrap()),
+        updated_input: Some(Json::from_serialize(&input).unwrap()),
         ..PermissionResponse::new(id.clone(), true)
     };
     for (input, expected) in [

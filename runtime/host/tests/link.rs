@@ -410,7 +410,7 @@ async fn files_have_size_and_digest_where_that_was_agreed_on_and_are_held_to_the
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("abc.txt");
     std::fs::write(&path, "abc").unwrap();
-    let digest = Sha256::of(b"abc").to_string();
+    let digest = Sha256::digest(b"abc").to_string();
     for extensions in [r#"["large"]"#, r#"["turns"]"#] {
         let mut agent = agent();
         agent.file_roots.push(folder.path().to_owned());
@@ -457,7 +457,7 @@ async fn files_have_size_and_digest_where_that_was_agreed_on_and_are_held_to_the
             "{refused}"
         );
 
-        let other = Sha256::of(b"abd").to_string();
+        let other = Sha256::digest(b"abd").to_string();
         for said in ["3", "4"]
             .map(|size| format!(r#""size":{size}"#))
             .into_iter()
@@ -491,7 +491,7 @@ async fn files_have_size_and_digest_where_that_was_agreed_on_and_are_held_to_the
 fn by_file(folder: &std::path::Path, name: &str, json: &str) -> serde_json::Value {
     let path = folder.join(name);
     std::fs::write(&path, json).expect("it is written");
-    serde_json::json!({ "file_path": path, "size": json.len(), "sha256": Sha256::of(json.as_bytes()).to_string() })
+    serde_json::json!({ "file_path": path, "size": json.len(), "sha256": Sha256::digest(json.as_bytes()).to_string() })
 }
 
 #[tokio::test]
@@ -520,7 +520,7 @@ async fn members_that_went_by_file_arrive_whole_in_their_place_and_refused_ones_
         .await;
     let outside = tempfile::tempdir().unwrap();
     let mut wrong = by_file(&folder, "3", "\"short\"");
-    wrong["sha256"] = Sha256::of(b"").to_string().into();
+    wrong["sha256"] = Sha256::digest(b"").to_string().into();
     std::fs::create_dir(folder.join("sub")).unwrap();
     for wrong in [
         wrong,
@@ -680,7 +680,7 @@ async fn an_input_that_is_too_long_for_the_adapters_lines_goes_by_file_in_its_or
             assert_eq!(input["large"]["content"]["size"], json.len());
             assert_eq!(
                 input["large"]["content"]["sha256"],
-                Sha256::of(json.as_bytes()).to_string()
+                Sha256::digest(json.as_bytes()).to_string()
             );
             assert!(serde_json::from_str::<String>(&json).unwrap() == wanted);
         } else {

@@ -60,7 +60,7 @@ async fn what_a_hub_hands_over_in_secret_is_in_no_stderr_tail() {
             env.map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
         ),
-        mcp_servers: Json::of(&servers).ok(),
+        mcp_servers: Json::from_serialize(&servers).ok(),
         ..SessionStart::default()
     };
     let session = host

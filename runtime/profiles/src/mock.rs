@@ -116,7 +116,9 @@ async fn perform(turn: &Turn, script: &ScriptedTurn, input: &str) -> Result<Turn
             } => {
                 calls += 1;
                 let call = ToolCallId::new(format!("call-{calls}"))?;
-                let input = input.as_ref().and_then(|input| Json::of(input).ok());
+                let input = input
+                    .as_ref()
+                    .and_then(|input| Json::from_serialize(input).ok());
                 turn.tool_start(&call, text(tool), input).await;
                 rest(turn, delay.0.unwrap_or_default(), WORKING).await?;
                 let outcome = if *is_error {

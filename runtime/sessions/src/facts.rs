@@ -242,7 +242,7 @@ impl SessionFacts {
                 params: self
                     .params
                     .as_ref()
-                    .and_then(|params| Json::of(params).ok()),
+                    .and_then(|params| Json::from_serialize(params).ok()),
                 history: None,
                 fork: None,
             });

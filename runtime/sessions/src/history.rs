@@ -81,7 +81,7 @@ pub(crate) fn read_page(
     let entries = lines
         .iter()
         .filter_map(|(_, line)| serde_json::from_slice::<&RawValue>(line).ok())
-        .filter_map(|line| Json::of(line).ok());
+        .filter_map(|line| Json::from_serialize(line).ok());
     let last = count();
     Ok(HistoryPage {
         entries: entries.collect(),

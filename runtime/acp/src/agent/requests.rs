@@ -469,7 +469,7 @@ fn mcp_servers(params: &Value) -> Result<Option<Json>, Refusal> {
     match &params["mcpServers"] {
         Value::Null => Ok(None),
         Value::Array(servers) if servers.is_empty() => Ok(None),
-        servers @ Value::Array(_) => Json::of(servers)
+        servers @ Value::Array(_) => Json::from_serialize(servers)
             .map(Some)
             .map_err(|error| Refusal::params(error.to_string())),
         _ => Err(Refusal::params("`mcpServers` must be a list")),

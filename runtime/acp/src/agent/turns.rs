@@ -34,7 +34,7 @@ impl EditorAgent {
         let mut input = Input::text(session.facts.expand_command(text));
         input.meta = params
             .get("_meta")
-            .and_then(|meta| Json::of(meta).ok())
+            .and_then(|meta| Json::from_serialize(meta).ok())
             .and_then(Meta::new);
         for (file, written) in files.into_iter().zip(&written) {
             input = input.with_file(FileInput {
@@ -91,7 +91,7 @@ impl EditorAgent {
             let new = PromptFile {
                 path: folder.join(self.last_file.to_string()),
                 size: file.bytes.len() as u64,
-                sha256: Sha256::of(&file.bytes),
+                sha256: Sha256::digest(&file.bytes),
             };
             let stored = match tokio::fs::write(&new.path, &file.bytes).await {
                 Err(error) => Err(error.to_string()),

@@ -282,7 +282,7 @@ mod tests {
             ..Diff::default()
         };
         let request = PermissionRequest {
-            input: Some(Json::of(&input).unwrap()),
+            input: Some(Json::from_serialize(&input).unwrap()),
             diffs: Some(vec![diff]),
             ..request("ls".to_owned())
         };
@@ -302,7 +302,7 @@ mod tests {
         );
         let long = serde_json::json!({ "a": "y".repeat(1_000_000) });
         let request = PermissionRequest {
-            input: Some(Json::of(&long).unwrap()),
+            input: Some(Json::from_serialize(&long).unwrap()),
             ..request
         };
         assert!(RequestPage::of_permission(&request, false).is_cut);

@@ -204,7 +204,7 @@ impl RunArgs {
 fn read_schema(file: &Path) -> Result<Json, CliError> {
     let text = fs::read_to_string(file).map_err(anyhow::Error::from);
     let schema = text.and_then(|text| Ok(serde_json::from_str::<Map<String, Value>>(&text)?));
-    let schema = schema.and_then(|schema| Ok(Json::of(&schema)?));
+    let schema = schema.and_then(|schema| Ok(Json::from_serialize(&schema)?));
     schema.map_err(|error| {
         let context = format!("failed to read the JSON Schema {}", file.display());
         CliError::usage(error.context(context)).next("name a file that contains a JSON object")

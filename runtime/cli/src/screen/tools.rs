@@ -261,8 +261,13 @@ mod tests {
 
     #[test]
     fn an_input_is_told_by_its_telling_member() {
-        let input = Json::of(&serde_json::json!({ "timeout": 1, "command": "ls -l\n" })).unwrap();
+        let input =
+            Json::from_serialize(&serde_json::json!({ "timeout": 1, "command": "ls -l\n" }))
+                .unwrap();
         assert_eq!(summary("run", &input), "ls -l");
-        assert_eq!(summary("run", &Json::of(&[1, 2]).unwrap()), "[1,2]");
+        assert_eq!(
+            summary("run", &Json::from_serialize(&[1, 2]).unwrap()),
+            "[1,2]"
+        );
     }
 }

@@ -354,7 +354,8 @@ impl Driver {
         } else {
             let values = message["values"].as_object().map(|values| {
                 let values = values.iter();
-                let values = values.map(|(name, value)| Ok((name.clone(), Json::of(value)?)));
+                let values =
+                    values.map(|(name, value)| Ok((name.clone(), Json::from_serialize(value)?)));
                 values.collect::<Result<_, serde_json::Error>>()
             });
             let answer = InputResponse {
@@ -444,7 +445,7 @@ impl Driver {
             return unsupported("the entry is no file");
         };
         let data = session.file(&file).await?;
-        let sha256 = Sha256::of(&data).to_string();
+        let sha256 = Sha256::digest(&data).to_string();
         Ok(json!({ "sha256": sha256, "size": data.len() }))
     }
 }

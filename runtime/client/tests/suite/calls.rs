@@ -247,7 +247,7 @@ async fn a_session_has_the_id_of_its_caller_and_an_input_its_meta() {
     assert_eq!(again.await.unwrap_err(), refused);
 
     let mut input = Input::text("hello");
-    input.meta = Meta::new(Json::of(&json!({"trace": 7})).unwrap());
+    input.meta = Meta::new(Json::from_serialize(&json!({"trace": 7})).unwrap());
     let turn = opened.send(input).await.unwrap();
     assert_eq!(host.expect("user.input").await["_meta"]["trace"], 7);
     // A clone shares the turn, and does not end it.
@@ -394,7 +394,7 @@ async fn files_are_announced_before_their_input_and_read_only_as_announced() {
     }
     let given = |contents: &[u8]| FileOutput {
         file_path: file_path.clone(),
-        sha256: Some(Sha256::of(contents)),
+        sha256: Some(Sha256::digest(contents)),
         ..FileOutput::default()
     };
     assert_eq!(session.file(&given(b"abc")).await.unwrap(), b"abc");

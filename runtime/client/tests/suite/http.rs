@@ -234,7 +234,7 @@ async fn the_search_and_the_removal_are_paths_and_a_lost_removal_is_one() {
 async fn files_are_compared_with_their_digest_and_bounded() {
     let (daemon, http) = Daemon::start().await;
     let id = session("s");
-    let sha256 = Sha256::of(b"data");
+    let sha256 = Sha256::digest(b"data");
     let stored = json!({"sha256": sha256.to_string(), "size": 4}).to_string();
     let (put, exchange) = tokio::join!(
         http.put_file(&id, "a b", "data"),
@@ -246,7 +246,7 @@ async fn files_are_compared_with_their_digest_and_bounded() {
         "PUT /base/v1/sessions/s/files?name=a%20b HTTP/1.1"
     );
     assert_eq!(exchange.body, b"data");
-    let other = json!({"sha256": Sha256::of(b"other").to_string()}).to_string();
+    let other = json!({"sha256": Sha256::digest(b"other").to_string()}).to_string();
     let (put, _) = tokio::join!(
         http.put_file(&id, "a", "data"),
         daemon.answer("201 Created", other)
@@ -390,7 +390,7 @@ async fn an_input_with_files_is_posted_behind_the_earlier_ones_and_a_refused_one
         ..FileInput::default()
     };
     let input = || Input::text("read").with_file(file.clone());
-    let sha256 = Sha256::of(b"a note").to_string();
+    let sha256 = Sha256::digest(b"a note").to_string();
     let stored = json!({"sha256": sha256, "size": 6}).to_string();
 
     let (daemon, http) = Daemon::start().await;

@@ -102,11 +102,19 @@ async fn files_are_served_by_the_host_that_has_their_session_next_and_go_with_th
     b.has(&id).await;
     served(&b, &id, &sizes).await;
     assert_eq!(
-        memory.of("b").list(Space::Files, "").await.unwrap().len(),
+        memory
+            .access_for("b")
+            .list(Space::Files, "")
+            .await
+            .unwrap()
+            .len(),
         sizes.len() + 1
     );
     b.remove(&id).await;
-    assert_eq!(memory.of("b").list(Space::Files, "").await.unwrap(), []);
+    assert_eq!(
+        memory.access_for("b").list(Space::Files, "").await.unwrap(),
+        []
+    );
 }
 
 pub(crate) async fn connect(server: &Server, host: &str) -> Arc<Nats> {
@@ -266,7 +274,7 @@ async fn what_is_not_the_file_is_refused_and_what_was_begun_is_ended() {
     let id = id("s");
     a.open_here(&id).await;
     a.turn(&id, "m", "one").await;
-    let store = memory.of("a");
+    let store = memory.access_for("a");
     let wanted = content(1500);
     let key = format!("{}.{}", key_of(id.as_str()), sha256(&wanted));
     let put = async |pieces: &[Bytes]| {
@@ -363,7 +371,7 @@ async fn a_file_that_is_too_large_is_refused_and_its_session_goes_on() {
     );
     assert!(
         memory
-            .of("a")
+            .access_for("a")
             .list(Space::Files, "")
             .await
             .unwrap()

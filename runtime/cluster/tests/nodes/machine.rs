@@ -82,7 +82,7 @@ impl Machine {
         name: &str,
         storage: &[&str],
     ) -> Result<Self, JoinError> {
-        let access = Arc::new(memory.of(name));
+        let access = Arc::new(memory.access_for(name));
         Self::over(access.clone(), access, name, storage, Known::default()).await
     }
 
@@ -92,7 +92,7 @@ impl Machine {
         name: &str,
         known: Known,
     ) -> Result<Self, JoinError> {
-        let access = Arc::new(memory.of(name));
+        let access = Arc::new(memory.access_for(name));
         Self::over(access.clone(), access, name, &[], known).await
     }
 

@@ -82,7 +82,7 @@ async fn tokens_that_are_made_at_the_same_time_are_all_kept() {
     assert_eq!(a.tokens().read().unwrap().len(), all.len());
 
     // An unreadable value is left unchanged, and each host keeps its tokens.
-    let store = memory.of("a");
+    let store = memory.access_for("a");
     let last = store
         .last(Space::Tokens, "all")
         .await

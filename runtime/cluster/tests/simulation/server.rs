@@ -103,7 +103,7 @@ impl Server {
     pub(crate) fn new(clock: &Clock, costs: Costs) -> Self {
         Self {
             clock: clock.clone(),
-            store: Memory::default().of("server"),
+            store: Memory::default().access_for("server"),
             costs,
             free: Cell::new(clock.now()),
             away: Cell::new(None),

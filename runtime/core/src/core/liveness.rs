@@ -128,7 +128,7 @@ impl Core {
         } else if liveness.asked.is_none() {
             liveness.asked = Some(now);
             liveness.pings += 1;
-            let nonce = Json::of(&liveness.pings).ok();
+            let nonce = Json::from_serialize(&liveness.pings).ok();
             let message = HostMessage::new(SessionId::none(), Ping { nonce });
             self.effect(Effect::WritePipe(message));
         } else {

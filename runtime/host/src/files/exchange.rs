@@ -241,7 +241,7 @@ impl Exchange {
         Ok(LargeMember {
             file_path: self.path().join(&name).to_string_lossy().into_owned(),
             size: json.len() as u64,
-            sha256: Sha256::of(json.as_bytes()),
+            sha256: Sha256::digest(json.as_bytes()),
         })
     }
 

@@ -545,16 +545,16 @@ fn a_file_that_is_not_what_was_announced_is_refused_whole() {
     let path = place.write("a.txt", 3);
     let right = Announced {
         size: Some(3),
-        sha256: Some(Sha256::of(b"xxx")),
+        sha256: Some(Sha256::digest(b"xxx")),
     };
     let taken = |announced| {
         let checked = check(&path, &place.roots, LIMIT)?.announced_as(announced)?;
         super::store(&checked, &store)
     };
     let stored = taken(right).unwrap();
-    assert_eq!((stored.size, stored.sha256), (3, Sha256::of(b"xxx")));
+    assert_eq!((stored.size, stored.sha256), (3, Sha256::digest(b"xxx")));
     let placed = exchange.place(&path, None, right, LIMIT).unwrap();
-    assert_eq!((placed.size, placed.sha256), (3, Sha256::of(b"xxx")));
+    assert_eq!((placed.size, placed.sha256), (3, Sha256::digest(b"xxx")));
     for (wrong, refusal) in [
         (
             Announced {
@@ -568,7 +568,7 @@ fn a_file_that_is_not_what_was_announced_is_refused_whole() {
         ),
         (
             Announced {
-                sha256: Some(Sha256::of(b"xxy")),
+                sha256: Some(Sha256::digest(b"xxy")),
                 ..right
             },
             Refusal::OtherDigest,
@@ -576,7 +576,7 @@ fn a_file_that_is_not_what_was_announced_is_refused_whole() {
         (
             Announced {
                 size: None,
-                sha256: Some(Sha256::of(b"")),
+                sha256: Some(Sha256::digest(b"")),
             },
             Refusal::OtherDigest,
         ),

@@ -169,7 +169,7 @@ impl SessionShared {
 
     /// Puts the text of an input into a file of the exchange folder ([large.2]). Blocks on the file system.
     pub(crate) fn keep_text(&self, text: &str) -> Result<LargeMember, String> {
-        let json = Json::of(text).map_err(|error| error.to_string())?;
+        let json = Json::from_serialize(text).map_err(|error| error.to_string())?;
         let keep = || -> Result<LargeMember, FileError> {
             let room = self.room_for(json.get().len() as u64)?;
             let kept = self.exchange()?.keep(json.get())?;

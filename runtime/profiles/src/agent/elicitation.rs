@@ -109,7 +109,9 @@ fn field(id: &str, schema: &Value, is_required: bool) -> QuestionField {
         kind: Some(kind),
         choices: (!choices.is_empty()).then_some(choices),
         required: Some(is_required),
-        default: schema.get("default").and_then(|value| Json::of(value).ok()),
+        default: schema
+            .get("default")
+            .and_then(|value| Json::from_serialize(value).ok()),
     }
 }
 

@@ -65,7 +65,7 @@ impl Gist {
                 (!files.is_empty()).then(|| Value::from(files))
             };
             let artifacts = artifacts(&message).filter(|_| !is_cut).or_else(changed);
-            end.artifacts = artifacts.and_then(|artifacts| Json::of(&artifacts).ok());
+            end.artifacts = artifacts.and_then(|artifacts| Json::from_serialize(&artifacts).ok());
         }
     }
 }

@@ -52,7 +52,7 @@ impl Launch {
     pub(crate) fn prompt(mut self, prompt: &str) -> Self {
         self.prompt = Some(PromptDigest {
             bytes: prompt.len(),
-            sha256: Sha256::of(prompt.as_bytes()),
+            sha256: Sha256::digest(prompt.as_bytes()),
         });
         self
     }

@@ -242,7 +242,7 @@ impl Counts {
 fn explain(end: &mut TurnComplete, raw: &str, stderr: &str) {
     if end.result.is_none() {
         let result = json!({ "raw_stdout": raw, "raw_stderr": stderr });
-        end.result = Json::of(&result).ok();
+        end.result = Json::from_serialize(&result).ok();
     }
     if let Some(error) = &mut end.error {
         let lines: Vec<&str> = raw.lines().filter(|line| !line.trim().is_empty()).collect();

@@ -57,7 +57,7 @@ pub(crate) fn json(value: &Value) -> Option<Json> {
     if says_nothing(value) {
         None
     } else {
-        Json::of(value).ok()
+        Json::from_serialize(value).ok()
     }
 }
 

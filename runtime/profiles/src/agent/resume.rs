@@ -123,7 +123,7 @@ mod tests {
         };
         let mut options = Options::of(&Common::for_test("agent"), start).unwrap();
         let resume = Resume {
-            params: Json::of(params).ok(),
+            params: Json::from_serialize(params).ok(),
             ..Resume::default()
         };
         let goes_on = goes_on(&resume, &mut options, |id| id != "strange");

@@ -92,7 +92,7 @@ impl Ask {
             permission = permission.option(always_id(number), label, OptionKind::AllowAlways);
         }
         permission = permission.option("deny", "Deny", OptionKind::RejectOnce);
-        if let Ok(input) = Json::of(&self.input) {
+        if let Ok(input) = Json::from_serialize(&self.input) {
             permission = permission.input(input);
         }
         if let Some(headline) = headline {

@@ -226,7 +226,7 @@ impl Outcome {
 
 /// An answer by a schema as the protocol's JSON, unless it is too long.
 fn bounded(output: &Value) -> Option<Json> {
-    Json::of(output)
+    Json::from_serialize(output)
         .ok()
         .filter(|output| output.get().len() <= LONGEST_RESULT)
 }

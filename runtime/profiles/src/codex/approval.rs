@@ -114,7 +114,7 @@ impl Offer {
     }
 
     fn input(mut self, input: impl Into<Value>) -> Self {
-        if let Ok(input) = Json::of(&input.into()) {
+        if let Ok(input) = Json::from_serialize(&input.into()) {
             self.permission = self.permission.input(input);
         }
         self

@@ -257,7 +257,7 @@ mod tests {
             "{line}"
         );
         let schema = SessionStart {
-            output_schema: trunkline_sdk::Json::of(&serde_json::json!({})).ok(),
+            output_schema: trunkline_sdk::Json::from_serialize(&serde_json::json!({})).ok(),
             ..plain()
         };
         let line = exec_line("{}", schema, None);

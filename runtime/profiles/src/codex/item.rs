@@ -178,7 +178,7 @@ impl<'v> Item<'v> {
             Kind::ImageView => vec![json!({ "path": self.text("path") })],
             _ => return None,
         };
-        Json::of(&paths).ok()
+        Json::from_serialize(&paths).ok()
     }
 
     /// The call's beginning.
@@ -191,7 +191,7 @@ impl<'v> Item<'v> {
         ToolStart {
             kind: Some(self.sort().to_owned()),
             title,
-            input: Json::of(&self.input()).ok(),
+            input: Json::from_serialize(&self.input()).ok(),
             locations: self.locations(),
             ..ToolStart::new(call, self.tool())
         }
@@ -219,7 +219,9 @@ impl<'v> Item<'v> {
             is_error: Some(failed),
             truncated: truncated.then_some(true),
             diffs: (self.kind == Kind::FileChange).then(|| diffs(self.value)),
-            data: (!data.is_empty()).then(|| Json::of(&data).ok()).flatten(),
+            data: (!data.is_empty())
+                .then(|| Json::from_serialize(&data).ok())
+                .flatten(),
             duration_ms: duration.and_then(|duration| u64::try_from(duration).ok()),
             ..ToolEnd::new(call)
         }

@@ -267,7 +267,7 @@ impl Translator {
                 self.answer = is_object
                     .then(|| serde_json::from_str::<&RawValue>(text).ok())
                     .flatten()
-                    .and_then(|answer| Json::of(answer).ok());
+                    .and_then(|answer| Json::from_serialize(answer).ok());
                 output(item.id, self.rest(item.id, text))
             }
             Kind::Reasoning if told == 0 => thinking(item.id, &reasoning(&item)),
@@ -321,7 +321,7 @@ impl Translator {
             return Vec::new();
         }
         self.diff = Some(diff.to_owned());
-        let data = Json::of(&json!({ "diff": diff })).ok();
+        let data = Json::from_serialize(&json!({ "diff": diff })).ok();
         tell(Custom {
             name: "codex.turn_diff".to_owned(),
             data,

@@ -347,7 +347,7 @@ impl Ending {
     }
 
     fn sized(&mut self, name: &'static str, found: &Value) -> Option<Json> {
-        let json = Json::of(found).ok()?;
+        let json = Json::from_serialize(found).ok()?;
         if json.get().len() <= LARGEST_FIELD {
             return Some(json);
         }

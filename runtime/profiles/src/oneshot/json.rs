@@ -21,7 +21,7 @@ pub(crate) fn count(value: &Value, path: &str) -> Option<u64> {
 
 /// The start of a tool call; nothing where it has no usable id.
 pub(crate) fn tool_start(id: &str, tool: &str, input: Option<&Value>) -> Option<ToolStart> {
-    let input = input.and_then(|input| Json::of(input).ok());
+    let input = input.and_then(|input| Json::from_serialize(input).ok());
     Some(ToolStart {
         input,
         ..ToolStart::new(ToolCallId::new(id).ok()?, tool)

@@ -220,7 +220,7 @@ impl SessionActor {
         match self.pending.remove(&response.request_id) {
             Some(PendingRequest::Question(question)) => {
                 let request = question.request();
-                let hidden = Json::of(&serde_json::json!({"redacted": true})).ok();
+                let hidden = Json::from_serialize(&serde_json::json!({"redacted": true})).ok();
                 let values = response.values.clone().map(|values| {
                     let shown = values.into_iter().filter_map(|(field, value)| {
                         match is_shown(request, &field) {

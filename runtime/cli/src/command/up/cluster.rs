@@ -122,7 +122,7 @@ mod joined {
         ) -> Result<Self, CliError> {
             let name = cluster.host_id.clone().unwrap_or_else(machine_name);
             let file = state.join("cluster.json");
-            let marks = Marks::of(&file).map_err(|error| {
+            let marks = Marks::load(&file).map_err(|error| {
                 CliError::usage(anyhow!("failed to read {}: {error}", file.display()))
                     .next("start with an empty state folder: the cluster has the sessions")
             })?;

@@ -51,7 +51,7 @@ fn an_approval_that_does_not_fit_is_a_denial_and_the_user_learns_why() {
     let (mut bench, key) = running();
     bench.say(request);
     let with_input = PermissionResponse {
-        updated_input: Some(Json::of(&big()).unwrap()),
+        updated_input: Some(Json::from_serialize(&big()).unwrap()),
         ..response(true)
     };
     let (did, lines) = answer(&mut bench, key, Answer::Permission(Box::new(with_input)));
@@ -86,7 +86,7 @@ fn an_approval_that_does_not_fit_is_a_denial_and_the_user_learns_why() {
     let (mut bench, key) = running();
     bench.say(request);
     let with_input = PermissionResponse {
-        updated_input: Some(Json::of(&big()).unwrap()),
+        updated_input: Some(Json::from_serialize(&big()).unwrap()),
         ..response(false)
     };
     answer(&mut bench, key, Answer::Permission(Box::new(with_input)));
@@ -96,7 +96,7 @@ fn an_approval_that_does_not_fit_is_a_denial_and_the_user_learns_why() {
     let (mut bench, key) = running();
     bench.say(request);
     let with_input = PermissionResponse {
-        updated_input: Some(Json::of(&"y").unwrap()),
+        updated_input: Some(Json::from_serialize(&"y").unwrap()),
         ..response(true)
     };
     let (did, lines) = answer(&mut bench, key, Answer::Permission(Box::new(with_input)));
@@ -113,7 +113,7 @@ fn values_that_do_not_fit_cancel_the_question_and_the_user_learns_why() {
         let (mut bench, key) = running();
         bench
             .say(r#"{"type":"input.request","session_id":"s","request_id":"q","prompt":"Which?"}"#);
-        let values = [("answer".to_owned(), Json::of(&value).unwrap())];
+        let values = [("answer".to_owned(), Json::from_serialize(&value).unwrap())];
         let (did, lines) = answer(&mut bench, key, Answer::Question(Some(values.into())));
         let rest = if is_cut {
             assert_eq!(did, [Did::Reported(TurnScope::Outside, "error")]);
@@ -135,7 +135,7 @@ fn an_edited_call_is_denied_for_an_adapter_that_takes_no_edits() {
     bench.send(key, "x");
     bench.say(r#"{"type":"permission.request","session_id":"s","request_id":"r","tool":"Write","description":"d","resource":"x"}"#);
     let edited = PermissionResponse {
-        updated_input: Some(Json::of(&"y").unwrap()),
+        updated_input: Some(Json::from_serialize(&"y").unwrap()),
         ..PermissionResponse::new(RequestId::new("r").unwrap(), true)
     };
     let (did, lines) = answer(&mut bench, key, Answer::Permission(Box::new(edited)));

@@ -172,7 +172,7 @@ fn an_edited_input_is_judged_by_the_deny_rules_as_a_request_is() {
     let judge = |tool, input, names: Option<&FoundNames>| {
         bench
             .core
-            .judge_edit(key, tool, &Json::of(&input).unwrap(), names)
+            .judge_edit(key, tool, &Json::from_serialize(&input).unwrap(), names)
     };
     let path = |path: &str| serde_json::json!({ "file_path": path });
     let command = |line: &str| serde_json::json!({ "command": line });
@@ -217,7 +217,7 @@ fn an_edited_input_is_judged_by_the_deny_rules_as_a_request_is() {
     }
 
     let (mut bench, key) = Bench::running(rules(Extensions::empty()));
-    let input = Json::of(&path("a")).unwrap();
+    let input = Json::from_serialize(&path("a")).unwrap();
     let judged = bench.core.judge_edit(key, "Write", &input, None);
     assert_eq!(judged, Ok(Some(EditRejected::Unsupported)));
     bench

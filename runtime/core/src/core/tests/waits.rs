@@ -361,7 +361,7 @@ fn an_input_goes_by_file_in_its_order_and_a_stop_takes_it_back() {
     let member = || LargeMember {
         file_path: "/x/1".into(),
         size: 1,
-        sha256: Sha256::of(b""),
+        sha256: Sha256::digest(b""),
     };
     for (placed, stopped) in [
         (Ok(member()), false),

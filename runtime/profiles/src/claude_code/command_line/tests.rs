@@ -166,7 +166,7 @@ fn options_become_arguments() {
         (
             json!({}),
             SessionStart {
-                output_schema: Json::of(&json!({"type": "object"})).ok(),
+                output_schema: Json::from_serialize(&json!({"type": "object"})).ok(),
                 ..none()
             },
             r#"--json-schema {"type":"object"}"#,
@@ -398,7 +398,10 @@ fn each_mode_of_the_schema_is_known() {
 #[test]
 fn a_schema_needs_an_object_of_a_bounded_length_and_a_recent_version() {
     let start = |schema: &str| SessionStart {
-        output_schema: Json::of(&serde_json::from_str::<serde_json::Value>(schema).unwrap()).ok(),
+        output_schema: Json::from_serialize(
+            &serde_json::from_str::<serde_json::Value>(schema).unwrap(),
+        )
+        .ok(),
         ..SessionStart::default()
     };
     let options = |schema: &str| Options::of(&settings(json!({})).common(), start(schema));

@@ -157,7 +157,7 @@ fn questions_are_answered_by_their_texts() {
     ] {
         answer
             .values
-            .insert(id.to_owned(), Json::of(&value).unwrap());
+            .insert(id.to_owned(), Json::from_serialize(&value).unwrap());
     }
     let response = ask.answers(&answer);
     assert_eq!(

@@ -336,7 +336,7 @@ async fn a_copy_whose_end_is_not_known_begins_anew() {
         let mut params: Value = end.session_params.as_ref().unwrap().to().unwrap();
         change(&mut params);
         let resume = Resume {
-            params: Some(trunkline_sdk::Json::of(&params).unwrap()),
+            params: Some(trunkline_sdk::Json::from_serialize(&params).unwrap()),
             fork: Some(true),
             ..Resume::default()
         };

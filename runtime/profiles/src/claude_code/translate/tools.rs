@@ -72,7 +72,9 @@ impl Tools {
         said.push(
             ToolStart {
                 kind: kind(tool).map(str::to_owned),
-                input: Json::of(&input).ok().filter(|_| !input.is_null()),
+                input: Json::from_serialize(&input)
+                    .ok()
+                    .filter(|_| !input.is_null()),
                 locations: locations(&input),
                 message_id: id,
                 parent_tool_call_id: parent_id.clone(),
@@ -206,12 +208,12 @@ fn printed(beside: &Value) -> Option<Json> {
     if stderr.is_empty() {
         return None;
     }
-    Json::of(&json!({"stdout": stdout, "stderr": stderr})).ok()
+    Json::from_serialize(&json!({"stdout": stdout, "stderr": stderr})).ok()
 }
 
 fn locations(input: &Value) -> Option<Json> {
     let path = text(input, "file_path").or_else(|| text(input, "notebook_path"))?;
-    Json::of(&json!([{"path": path}])).ok()
+    Json::from_serialize(&json!([{"path": path}])).ok()
 }
 
 /// Returns the kind of a tool, in the terms of the Agent Client Protocol.

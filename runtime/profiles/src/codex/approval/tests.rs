@@ -121,7 +121,9 @@ fn questions_are_fields_and_answers_are_written_back() {
         "{shown}"
     );
     let mut answer = Answer::default();
-    answer.values.insert("q".to_owned(), Json::of("A").unwrap());
+    answer
+        .values
+        .insert("q".to_owned(), Json::from_serialize("A").unwrap());
     assert_eq!(
         form.of(&answer),
         json!({"answers": {"q": {"answers": ["A"]}}})
@@ -138,7 +140,9 @@ fn an_mcp_server_asks_for_values_or_for_consent() {
         panic!("a question")
     };
     let mut answer = Answer::default();
-    answer.values.insert("n".to_owned(), Json::of(&3).unwrap());
+    answer
+        .values
+        .insert("n".to_owned(), Json::from_serialize(&3).unwrap());
     assert_eq!(
         form.of(&answer),
         json!({"action": "accept", "content": {"n": 3}, "_meta": null})
