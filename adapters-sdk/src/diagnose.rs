@@ -93,7 +93,7 @@ pub(crate) enum Status {
 }
 
 impl Report {
-    pub(crate) fn of(checks: Vec<Check>) -> Self {
+    pub(crate) fn from_checks(checks: Vec<Check>) -> Self {
         let status = match checks.iter().map(|check| check.level).max() {
             None | Some(Level::Info) => Status::Pass,
             Some(Level::Warn) => Status::Warn,
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_worst_check_decides() {
-        let status = |checks: Vec<Check>| Report::of(checks).status;
+        let status = |checks: Vec<Check>| Report::from_checks(checks).status;
         assert_eq!(status(vec![]), Status::Pass);
         assert_eq!(status(vec![Check::info("a", "")]), Status::Pass);
         assert_eq!(

@@ -165,7 +165,10 @@ impl Decision {
     }
 
     /// Judges an answer against what was offered ([`approves`]). `always_allow` is short for an option.
-    pub(crate) fn of(response: PermissionResponse, options: &[PermissionOption]) -> Self {
+    pub(crate) fn from_response(
+        response: PermissionResponse,
+        options: &[PermissionOption],
+    ) -> Self {
         let always = || {
             options
                 .iter()

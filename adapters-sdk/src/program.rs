@@ -60,7 +60,7 @@ impl Program {
     /// Runs this adapter. A configuration, if any, is left to it.
     #[must_use]
     pub fn new(adapter: impl Adapter) -> Self {
-        Self::of(Box::new(|| Ok(Box::new(adapter))), None)
+        Self::from_build(Box::new(|| Ok(Box::new(adapter))), None)
     }
 
     /// Runs the adapter that is made of its configuration: see [`config`](crate::config). Its
@@ -72,7 +72,7 @@ impl Program {
         C: DeserializeOwned + schemars::JsonSchema,
         A: Adapter,
     {
-        Self::of(built(build), Some(schemars::schema_for!(C).to_value()))
+        Self::from_build(built(build), Some(schemars::schema_for!(C).to_value()))
     }
 
     /// As `configured`, with the schema as JSON text that was made beforehand: no schema generator
@@ -83,10 +83,10 @@ impl Program {
         C: DeserializeOwned,
         A: Adapter,
     {
-        Self::of(built(build), serde_json::from_str(schema).ok())
+        Self::from_build(built(build), serde_json::from_str(schema).ok())
     }
 
-    fn of(build: Build, config_schema: Option<Value>) -> Self {
+    fn from_build(build: Build, config_schema: Option<Value>) -> Self {
         Self {
             build,
             config_schema,
@@ -188,7 +188,7 @@ impl Program {
             Some(Flag::Diagnose) => flags::diagnose(&*adapter).await,
             Some(Flag::LogOut) => flags::log_out(&*adapter).await,
             None => {
-                let mut server = Server::of(adapter).until(told());
+                let mut server = Server::from_boxed(adapter).until(told());
                 if let Some(handlers) = handlers {
                     server = server.handlers_on(handlers);
                 }

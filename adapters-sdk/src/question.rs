@@ -87,7 +87,7 @@ impl Answer {
         }
     }
 
-    pub(crate) fn of(response: InputResponse) -> Self {
+    pub(crate) fn from_response(response: InputResponse) -> Self {
         // Neither values nor `cancelled` is not an answer either (section 11.6).
         match response.values {
             Some(values) if response.cancelled != Some(true) => Self {
@@ -105,21 +105,21 @@ mod tests {
 
     #[test]
     fn an_answer_that_says_nothing_is_cancelled() {
-        let of = |values: Option<&str>, cancelled| {
+        let answer = |values: Option<&str>, cancelled| {
             let values = values.map(|text| {
                 [("a".to_owned(), Json::from_serialize(text).unwrap())]
                     .into_iter()
                     .collect()
             });
-            Answer::of(InputResponse {
+            Answer::from_response(InputResponse {
                 request_id: RequestId::new("i").unwrap(),
                 values,
                 cancelled,
             })
         };
-        assert!(of(None, None).is_cancelled());
-        assert!(of(Some("x"), Some(true)).is_cancelled());
-        let answered = of(Some("x"), None);
+        assert!(answer(None, None).is_cancelled());
+        assert!(answer(Some("x"), Some(true)).is_cancelled());
+        let answered = answer(Some("x"), None);
         assert_eq!(
             (answered.is_cancelled(), answered.text("a").as_deref()),
             (false, Some("x"))

@@ -46,7 +46,7 @@ struct Times {
 }
 
 impl Times {
-    const fn of(ended: Ended) -> Self {
+    const fn after_end(ended: Ended) -> Self {
         let turns = match ended {
             Ended::EndOfInput => 1000,
             Ended::Stopped => 500,
@@ -84,10 +84,10 @@ impl Server {
     /// `CONFORM_PROBE=1`.
     #[must_use]
     pub fn new(adapter: impl Adapter) -> Self {
-        Self::of(Box::new(adapter))
+        Self::from_boxed(Box::new(adapter))
     }
 
-    pub(crate) fn of(adapter: Box<dyn AnyAdapter>) -> Self {
+    pub(crate) fn from_boxed(adapter: Box<dyn AnyAdapter>) -> Self {
         Self {
             adapter,
             handlers: None,
@@ -180,7 +180,7 @@ impl Server {
                 _ = &mut writing => Ended::BrokenPipe,
             }
         };
-        let times = Times::of(ended);
+        let times = Times::after_end(ended);
         let mut pipe = (ended != Ended::BrokenPipe).then_some(writing);
         if ended == Ended::EndOfInput {
             link.workers.close();

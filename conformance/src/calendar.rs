@@ -11,10 +11,10 @@ pub(crate) struct Day(Date);
 impl Day {
     /// Today, in UTC.
     pub(crate) fn today() -> Self {
-        Self::of(Timestamp::now())
+        Self::from_timestamp(Timestamp::now())
     }
 
-    fn of(moment: Timestamp) -> Self {
+    fn from_timestamp(moment: Timestamp) -> Self {
         Self(moment.to_zoned(TimeZone::UTC).date())
     }
 }
@@ -81,7 +81,7 @@ mod tests {
         let day = |text: &str| text.parse::<Day>();
         assert_eq!(
             day("2026-09-21").unwrap(),
-            Day::of(Timestamp::from_second(1_789_985_051).unwrap())
+            Day::from_timestamp(Timestamp::from_second(1_789_985_051).unwrap())
         );
         assert!(day("2026-12-31").unwrap() < day("2027-01-01").unwrap());
         assert!(day("2028-02-29").is_ok());

@@ -64,7 +64,7 @@ static HOST: &[&[CaseRun]] = &[
 ];
 
 /// All cases of a side, in the order of the reports.
-pub(crate) fn of(side: Side) -> impl Iterator<Item = &'static Case> {
+pub(crate) fn cases_of_side(side: Side) -> impl Iterator<Item = &'static Case> {
     static ADAPTER_CASES: LazyLock<Vec<Case>> =
         LazyLock::new(|| read_catalogue(include_str!("cases/adapter.toml"), ADAPTER));
     static HOST_CASES: LazyLock<Vec<Case>> =
@@ -94,7 +94,7 @@ fn read_catalogue(text: &'static str, families: &[&[CaseRun]]) -> Vec<Case> {
 
 /// All cases.
 pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
-    of(Side::Adapter).chain(of(Side::Host))
+    cases_of_side(Side::Adapter).chain(cases_of_side(Side::Host))
 }
 
 /// The case of an id.
@@ -118,7 +118,7 @@ mod tests {
                 .map(|run| run.0)
                 .collect();
             let with_function: BTreeSet<&str> = runs.iter().copied().collect();
-            let without_dialogue: BTreeSet<&str> = of(side)
+            let without_dialogue: BTreeSet<&str> = cases_of_side(side)
                 .filter(|case| case.dialogue.is_none())
                 .map(|case| case.id)
                 .collect();

@@ -106,7 +106,7 @@ impl Suite {
         let smoke = self.smoke;
         let suite = Arc::new(self);
         let calibrated = Arc::new(OnceLock::new());
-        cases::of(suite.subject.side)
+        cases::cases_of_side(suite.subject.side)
             .filter(|case| case.smoke || !smoke)
             .map(|case| {
                 let suite = Arc::clone(&suite);

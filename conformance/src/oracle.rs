@@ -123,7 +123,8 @@ fn follow(
         .collect();
     fenced.sort_unstable();
     let mut fenced = fenced.into_iter().peekable();
-    let (mut model, mut marks) = (Model::new(kind), HashMap::<usize, Mark>::new());
+    let mut model = Model::new(kind);
+    let mut marks: HashMap<usize, Mark> = HashMap::new();
     let mut ended = false;
     let mut broken = false;
     for index in order {

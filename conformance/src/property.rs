@@ -45,7 +45,7 @@ struct Place {
 ///
 /// A failure under the clause of the trial's case, or of the rule that was broken.
 pub(crate) fn random_actions(t: &mut Trial) -> Outcome {
-    let palette = Palette::of(&t.subject);
+    let palette = Palette::for_subject(&t.subject);
     let actions = generate(&mut t.rng, &palette, ACTIONS);
     let actions = t.part_of(actions);
     perform(t, &actions)
@@ -83,7 +83,7 @@ fn perform(t: &mut Trial, actions: &[Action]) -> Outcome {
     let mut run = Run {
         places: (0..SLOTS).map(|_| None).collect(),
         closed: Vec::new(),
-        queues: Palette::of(&t.subject).queues,
+        queues: Palette::for_subject(&t.subject).queues,
     };
     for action in actions {
         run.take(t, action)?;

@@ -381,7 +381,7 @@ fn seed_of(seed: u64, id: &str) -> u64 {
 ///
 /// A selector that names no case.
 pub(crate) fn select(side: Side, selectors: &[String]) -> Result<Vec<&'static Case>, String> {
-    let all: Vec<&'static Case> = crate::cases::of(side).collect();
+    let all: Vec<&'static Case> = crate::cases::cases_of_side(side).collect();
     if selectors.is_empty() {
         return Ok(all);
     }

@@ -171,7 +171,7 @@ fn survive_one(side: Side, variant: &Variant, stub: &Path, depth: Depth) -> (usi
         Ok((bounds, _)) => bounds,
         Err(error) => return (0, vec![format!("it does not start: {error}")]),
     };
-    let cases: Vec<&'static Case> = cases::of(side)
+    let cases: Vec<&'static Case> = cases::cases_of_side(side)
         .filter(|case| {
             depth == Depth::Full || case.smoke || variant.cases.iter().any(|named| named == case.id)
         })

@@ -55,7 +55,8 @@ mod tests {
 
     #[test]
     fn a_single_cause_is_found_in_few_tries() {
-        let (items, mut tries) = ((0..1024).collect::<Vec<u32>>(), 0);
+        let items: Vec<u32> = (0..1024).collect();
+        let mut tries = 0;
         let kept = shortest(&items, LONG, |list| {
             tries += 1;
             list.contains(&700)

@@ -154,15 +154,15 @@ impl Recipes {
 impl Subject {
     /// An adapter that is started by a command, with nothing declared.
     pub fn adapter(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self::of(Side::Adapter, command)
+        Self::new(Side::Adapter, command)
     }
 
     /// A host that is started by a command with `{adapter}` in it.
     pub fn host(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self::of(Side::Host, command)
+        Self::new(Side::Host, command)
     }
 
-    fn of(side: Side, command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    fn new(side: Side, command: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             side,
             command: command.into_iter().map(Into::into).collect(),

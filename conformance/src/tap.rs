@@ -107,7 +107,7 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
         thread::spawn(move || {
             let record = |bytes: &[u8], ended: bool| {
                 passed.fetch_add(1, Ordering::Relaxed);
-                let parsed = Arc::new(Parsed::of(bytes));
+                let parsed = Arc::new(Parsed::parse(bytes));
                 recorder.note(Event::Adapter {
                     bytes: bytes.into(),
                     parsed,

@@ -23,7 +23,7 @@ pub(crate) enum Parsed {
 
 impl Parsed {
     /// Reads one line, without its LF.
-    pub(crate) fn of(line: &[u8]) -> Self {
+    pub(crate) fn parse(line: &[u8]) -> Self {
         let text = match std::str::from_utf8(line) {
             Ok(text) => text,
             Err(error) => return Self::Noise(format!("not UTF-8 at byte {}", error.valid_up_to())),
@@ -43,9 +43,9 @@ impl Parsed {
     /// Reads one line as a reader must that tolerates odd JSON ([frame.10]): an unpaired surrogate
     /// becomes U+FFFD, what is nested too deeply becomes null, a number out of range becomes 0.
     pub(crate) fn lenient(line: &[u8]) -> Self {
-        match Self::of(line) {
+        match Self::parse(line) {
             Self::Noise(reason) => match std::str::from_utf8(line).map(odd::tamed) {
-                Ok(tamed) => match Self::of(tamed.as_bytes()) {
+                Ok(tamed) => match Self::parse(tamed.as_bytes()) {
                     Self::Message(message) => Self::Message(message),
                     _ => Self::Noise(reason),
                 },
@@ -204,13 +204,16 @@ mod tests {
             "\u{feff}{}",
         ] {
             assert!(
-                matches!(Parsed::of(noise.as_bytes()), Parsed::Noise(_)),
+                matches!(Parsed::parse(noise.as_bytes()), Parsed::Noise(_)),
                 "{noise}"
             );
         }
-        assert!(matches!(Parsed::of(b"{\"a\":\"\xff\"}"), Parsed::Noise(_)));
-        assert_eq!(Parsed::of(b" \t\r"), Parsed::Blank);
-        assert!(matches!(Parsed::of(b" {\"a\":1}\r"), Parsed::Message(_)));
+        assert!(matches!(
+            Parsed::parse(b"{\"a\":\"\xff\"}"),
+            Parsed::Noise(_)
+        ));
+        assert_eq!(Parsed::parse(b" \t\r"), Parsed::Blank);
+        assert!(matches!(Parsed::parse(b" {\"a\":1}\r"), Parsed::Message(_)));
     }
 
     #[test]

@@ -47,7 +47,7 @@ struct Step {
 }
 
 impl Step {
-    fn of(name: &str) -> Self {
+    fn find(name: &str) -> Self {
         let step = ACTION.split_once(&format!("- name: {name}\n")).unwrap().1;
         let (head, script) = step.split_once("run: |\n").unwrap();
         let variables = head.lines().filter_map(|line| {
@@ -139,7 +139,7 @@ fn inputs_become_arguments_and_the_result_becomes_outputs() {
         ("junit", "out/junit.xml"),
         ("baseline", "known.toml"),
     ];
-    let ran = Step::of("Judge").run(folder.path(), &inputs);
+    let ran = Step::find("Judge").run(folder.path(), &inputs);
     assert_eq!(ran.status.code(), Some(1), "{}", text(&ran.stderr));
     let summary = format!("md={}", folder.path().join("GITHUB_STEP_SUMMARY").display());
     let arguments = [
@@ -183,7 +183,7 @@ fn the_suite_takes_the_arguments_that_inputs_become() {
             ("junit", "junit.xml"),
         ],
     ] {
-        let ran = Step::of("Judge").run(folder.path(), inputs);
+        let ran = Step::find("Judge").run(folder.path(), inputs);
         // All is understood, but for the configuration, which is not there.
         let complaint = text(&ran.stderr);
         assert_eq!(ran.status.code(), Some(2), "{complaint}");
@@ -199,7 +199,7 @@ fn the_suite_takes_the_arguments_that_inputs_become() {
 #[test]
 fn without_a_version_the_suite_is_built_from_the_actions_own_source() {
     let folder = stand_in("cargo", "");
-    let ran = Step::of("Build the suite").run(folder.path(), &[]);
+    let ran = Step::find("Build the suite").run(folder.path(), &[]);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
     let said = text(&ran.stdout);
     let arguments: Vec<_> = said.lines().collect();

@@ -50,8 +50,9 @@ impl Serialize for Sha256 {
 }
 
 impl Value for Sha256 {
-    fn of(raw: &RawValue) -> Result<Self, Why> {
-        <String as Value>::of(raw).and_then(|digits| Self::parse(&digits).ok_or(Why::WrongType))
+    fn from_json(raw: &RawValue) -> Result<Self, Why> {
+        <String as Value>::from_json(raw)
+            .and_then(|digits| Self::parse(&digits).ok_or(Why::WrongType))
     }
 }
 

@@ -167,14 +167,14 @@ pub(crate) trait Member: Sized {
 /// A value of one JSON type.
 pub(crate) trait Value: Sized {
     /// Reads it.
-    fn of(raw: &RawValue) -> Result<Self, Why>;
+    fn from_json(raw: &RawValue) -> Result<Self, Why>;
 }
 
 impl<T: Value> Member for T {
     fn read(raw: Option<&RawValue>) -> Result<Self, Why> {
         let raw = raw.ok_or(Why::Missing)?;
         shallow(raw)?;
-        T::of(raw)
+        T::from_json(raw)
     }
 }
 
@@ -184,7 +184,7 @@ impl<T: Value> Member for Option<T> {
     fn read(raw: Option<&RawValue>) -> Result<Self, Why> {
         let Some(raw) = raw else { return Ok(None) };
         shallow(raw)?;
-        match T::of(raw) {
+        match T::from_json(raw) {
             Ok(value) => Ok(Some(value)),
             Err(Why::Missing | Why::WrongType) => Ok(None),
             Err(why @ (Why::TooDeep | Why::BadId)) => Err(why),
@@ -221,7 +221,7 @@ fn shallow(raw: &RawValue) -> Result<(), Why> {
 macro_rules! scalars {
     ($($scalar:ty),*) => {$(
         impl Value for $scalar {
-            fn of(raw: &RawValue) -> Result<Self, Why> {
+            fn from_json(raw: &RawValue) -> Result<Self, Why> {
                 serde_json::from_str(raw.get()).map_err(|_| Why::WrongType)
             }
         }
@@ -232,14 +232,14 @@ scalars!(bool, u64, i32, f64);
 
 impl Value for u32 {
     /// A larger integer is as good as the largest: versions and limits are compared only.
-    fn of(raw: &RawValue) -> Result<Self, Why> {
-        u64::of(raw).map(|number| Self::try_from(number).unwrap_or(Self::MAX))
+    fn from_json(raw: &RawValue) -> Result<Self, Why> {
+        u64::from_json(raw).map(|number| Self::try_from(number).unwrap_or(Self::MAX))
     }
 }
 
 impl Value for String {
     /// Free text: an unpaired surrogate becomes U+FFFD ([frame.10]).
-    fn of(raw: &RawValue) -> Result<Self, Why> {
+    fn from_json(raw: &RawValue) -> Result<Self, Why> {
         if let Some(text) = text(raw) {
             return Ok(text.into_owned());
         }
@@ -250,7 +250,7 @@ impl Value for String {
 macro_rules! ids {
     ($($id:ident),*) => {$(
         impl Value for crate::$id {
-            fn of(raw: &RawValue) -> Result<Self, Why> {
+            fn from_json(raw: &RawValue) -> Result<Self, Why> {
                 let Some(id) = text_id(raw)? else { return Err(Why::Missing) };
                 Self::new(&*id).map_err(|_| Why::BadId)
             }
@@ -271,40 +271,40 @@ pub(crate) fn text_id(raw: &RawValue) -> Result<Option<Cow<'_, str>>, Why> {
 }
 
 impl Value for Channel {
-    fn of(raw: &RawValue) -> Result<Self, Why> {
-        String::of(raw).map(|name| Self::named(&name))
+    fn from_json(raw: &RawValue) -> Result<Self, Why> {
+        String::from_json(raw).map(|name| Self::named(&name))
     }
 }
 
 impl Value for Json {
-    fn of(raw: &RawValue) -> Result<Self, Why> {
+    fn from_json(raw: &RawValue) -> Result<Self, Why> {
         Ok(Self::from_raw(raw))
     }
 }
 
 impl Value for Meta {
-    fn of(raw: &RawValue) -> Result<Self, Why> {
+    fn from_json(raw: &RawValue) -> Result<Self, Why> {
         Self::new(Json::from_raw(raw)).ok_or(Why::WrongType)
     }
 }
 
 impl<T: Value> Value for Vec<T> {
-    fn of(raw: &RawValue) -> Result<Self, Why> {
+    fn from_json(raw: &RawValue) -> Result<Self, Why> {
         let elements: Vec<&RawValue> =
             serde_json::from_str(raw.get()).map_err(|_| Why::WrongType)?;
-        elements.into_iter().map(T::of).collect()
+        elements.into_iter().map(T::from_json).collect()
     }
 }
 
 impl<T: Value> Value for BTreeMap<String, T> {
-    fn of(raw: &RawValue) -> Result<Self, Why> {
+    fn from_json(raw: &RawValue) -> Result<Self, Why> {
         let mended = surrogate::mend(raw.get());
         // `collect` would compile a sort for every type of values.
         let mut values = Self::new();
         for (name, raw) in
             serde_json::from_str::<BTreeMap<_, &RawValue>>(&mended).map_err(|_| Why::WrongType)?
         {
-            values.insert(name, T::of(raw)?);
+            values.insert(name, T::from_json(raw)?);
         }
         Ok(values)
     }

@@ -75,7 +75,7 @@ impl Mark {
         }
     }
 
-    const fn of(lost: &'static [&'static str], name: &'static str, json: &'static str) -> Self {
+    const fn new(lost: &'static [&'static str], name: &'static str, json: &'static str) -> Self {
         Self {
             lost,
             name,
@@ -142,7 +142,7 @@ impl Shorten for AdapterKind {
         const MARK_EVENT: &[Mark] = &[Mark::truncated(Extensions::EVENTS)];
         const MARK_TURN: &[Mark] = &[Mark::truncated(Extensions::TURNS)];
         const MARK_REQUEST: &[Mark] = &[Mark::truncated(Extensions::CONTROL)];
-        const MARK_LIST: &[Mark] = &[Mark::of(
+        const MARK_LIST: &[Mark] = &[Mark::new(
             &["entries", "sessions", "next", "missing"],
             "error",
             ANSWER_TOO_LONG,
@@ -195,12 +195,12 @@ impl Shorten for AdapterKind {
 impl Shorten for HostKind {
     fn shortening(self) -> Shortening {
         // An approval holds for what was chosen and changed; without that it is a denial.
-        const DENY: &[Mark] = &[Mark::of(
+        const DENY: &[Mark] = &[Mark::new(
             &["option_id", "updated_input"],
             "approved",
             "false",
         )];
-        const CANCEL: &[Mark] = &[Mark::of(&["values"], "cancelled", "true")];
+        const CANCEL: &[Mark] = &[Mark::new(&["values"], "cancelled", "true")];
         let keeping = Shortening::keeping;
         match self {
             Self::SessionStart
@@ -233,7 +233,7 @@ impl Shorten for HubKind {
 
 impl Shorten for RelayKind {
     fn shortening(self) -> Shortening {
-        const MARK_HISTORY: &[Mark] = &[Mark::of(&["entries"], "error", ANSWER_TOO_LONG)];
+        const MARK_HISTORY: &[Mark] = &[Mark::new(&["entries"], "error", ANSWER_TOO_LONG)];
         let keeping = Shortening::keeping;
         match self {
             Self::SessionAttached => keeping(&[
@@ -318,7 +318,7 @@ pub fn move_to_files(
     store: StoreMember<'_>,
 ) -> AdapterMessage {
     let kind = message.body.kind();
-    let mut members = Members::of(&message, kind);
+    let mut members = Members::from_message(&message, kind);
     members.store(kind, max_line, store);
     let line = members.line_with(&members.delta);
     let short = std::str::from_utf8(&line)
@@ -355,7 +355,7 @@ pub fn fit<B: Body>(
     let Some(kind) = B::named(message.body.type_name()) else {
         return Ok(Vec::new());
     };
-    let mut members = Members::of(message, kind);
+    let mut members = Members::from_message(message, kind);
     let lost = members.shorten(agreed, max_line)?;
     members.write_pieces(max_line, write_line);
     Ok(lost)
@@ -374,7 +374,7 @@ struct Members<'a, B> {
 }
 
 impl<'a, B: Body> Members<'a, B> {
-    fn of(message: &'a Envelope<B>, kind: B::Kind) -> Self {
+    fn from_message(message: &'a Envelope<B>, kind: B::Kind) -> Self {
         let rules = kind.shortening();
         let mut text = Vec::new();
         message.body.write_members(&mut text);

@@ -144,7 +144,8 @@ impl<'a> Head<'a> {
     pub(crate) fn stamped<B: Body>(mut self) -> Result<(Envelope<B>, Stamp), Unread> {
         let kind = self.kind_of::<B>()?;
         let mut stamp = Stamp::default();
-        let (body, meta) = self.body_beside(kind, STAMP, |fields| stamp = Stamp::of(fields))?;
+        let (body, meta) =
+            self.body_beside(kind, STAMP, |fields| stamp = Stamp::from_fields(fields))?;
         Ok((self.envelope(body, meta), stamp))
     }
 
@@ -252,13 +253,13 @@ fn session_in(fields: &Fields<'_>) -> Option<SessionId> {
 /// The session that a cut line names within its first bytes ([frame.5]). `None` if they name none.
 #[must_use]
 pub fn session_named_in(first: &[u8]) -> Option<SessionId> {
-    SessionId::of(member_in(first, "session_id")?).ok()
+    SessionId::from_json(member_in(first, "session_id")?).ok()
 }
 
 /// The type that a cut line names within its first bytes ([frame.5]). `None` if they name none.
 #[must_use]
 pub fn type_named_in(first: &[u8]) -> Option<String> {
-    String::of(member_in(first, "type")?).ok()
+    String::from_json(member_in(first, "type")?).ok()
 }
 
 /// Returns a member of an object of which only the beginning is available.
@@ -364,7 +365,7 @@ impl<'a> Deserialize<'a> for Name {
             }
 
             fn visit_str<E: Error>(self, name: &str) -> Result<Name, E> {
-                Ok(Name::of(name))
+                Ok(Name::parse(name))
             }
         }
         deserializer.deserialize_identifier(Names)

@@ -46,7 +46,7 @@ macro_rules! objects {
         }
 
         impl crate::field::Value for $name {
-            fn of(raw: &serde_json::value::RawValue) -> Result<Self, crate::field::Why> {
+            fn from_json(raw: &serde_json::value::RawValue) -> Result<Self, crate::field::Why> {
                 crate::field::nested(raw)
             }
         }
@@ -102,8 +102,8 @@ macro_rules! names {
         }
 
         impl crate::field::Value for $name {
-            fn of(raw: &serde_json::value::RawValue) -> Result<Self, crate::field::Why> {
-                <String as crate::field::Value>::of(raw)
+            fn from_json(raw: &serde_json::value::RawValue) -> Result<Self, crate::field::Why> {
+                <String as crate::field::Value>::from_json(raw)
                     .and_then(|name| Self::named(&name).ok_or(crate::field::Why::WrongType))
             }
         }

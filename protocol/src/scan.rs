@@ -124,7 +124,7 @@ impl Name {
         }
     }
 
-    pub(crate) fn of(name: &str) -> Self {
+    pub(crate) fn parse(name: &str) -> Self {
         match name {
             "type" => Self::Kind,
             "session_id" => Self::SessionId,
@@ -173,7 +173,7 @@ impl<'a> Cursor<'a> {
             return Some(name);
         }
         self.at -= 1;
-        self.string().map(|name| Name::of(&name))
+        self.string().map(|name| Name::parse(&name))
     }
 
     /// A string, borrowed where it has no escapes.

@@ -47,7 +47,7 @@ impl FromRelay {
 
 impl Stamp {
     /// Reads what there is of it.
-    pub(crate) fn of(fields: &Fields<'_>) -> Self {
+    pub(crate) fn from_fields(fields: &Fields<'_>) -> Self {
         Self {
             seq: fields.read("seq").ok().flatten(),
             epoch: fields.read("epoch").ok().flatten(),

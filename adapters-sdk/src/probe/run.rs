@@ -34,7 +34,7 @@ pub(crate) async fn run(
 ) -> Result<(), Error> {
     let turn = std::sync::Arc::new(turn);
     for step in script.steps {
-        let operation = Operation::of(step);
+        let operation = Operation::from_step(step);
         if turn.is_stopped() {
             return Err(Error::stopped());
         }

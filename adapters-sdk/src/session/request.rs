@@ -171,7 +171,7 @@ impl Core {
             }
             Decision::unchangeable(response.reason)
         } else {
-            Decision::of(response, &asked.options)
+            Decision::from_response(response, &asked.options)
         };
         drop(waiter.send(decision));
     }
@@ -187,7 +187,7 @@ impl Core {
             ..
         }) = settled
         {
-            drop(waiter.send(Answer::of(response)));
+            drop(waiter.send(Answer::from_response(response)));
         }
     }
 }

@@ -164,10 +164,10 @@ mod tests {
 
     /// Judges a case with this end against the lines of one entry for it.
     fn one(verdict: Verdict, checks: &[&str], entry: Option<&str>) -> (Standing, u8, usize) {
-        of(verdict, true, checks, entry)
+        judge_case(verdict, true, checks, entry)
     }
 
-    fn of(
+    fn judge_case(
         verdict: Verdict,
         scored: bool,
         checks: &[&str],
@@ -297,7 +297,7 @@ mod tests {
         for verdict in [Verdict::Fail, Verdict::Pass, Verdict::Inconclusive] {
             let entry = Some("expect = \"fail\"");
             assert_eq!(
-                of(verdict, false, &["case"], entry),
+                judge_case(verdict, false, &["case"], entry),
                 (Standing::NotScored, 0, 0),
                 "{verdict}"
             );

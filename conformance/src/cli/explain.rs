@@ -108,7 +108,7 @@ fn of_case(case: &Case) -> String {
             "it is skipped"
         },
     ));
-    let others: Vec<&str> = cases::of(case.side())
+    let others: Vec<&str> = cases::cases_of_side(case.side())
         .filter(|other| other.clause == case.clause && other.id != case.id)
         .map(|other| other.id)
         .collect();
@@ -169,7 +169,7 @@ fn of_clause(clause: &Clause) -> String {
         .into_iter()
         .filter(|side| clause.binds.includes(*side))
     {
-        let own: Vec<&Case> = cases::of(side)
+        let own: Vec<&Case> = cases::cases_of_side(side)
             .filter(|case| case.clause == clause.id)
             .collect();
         for case in &own {

@@ -68,7 +68,7 @@ pub(super) fn list(arguments: &ListArguments) -> u8 {
 }
 
 fn cases_of(sides: &'static [Side]) -> impl Iterator<Item = &'static Case> {
-    sides.iter().flat_map(|side| cases::of(*side))
+    sides.iter().flat_map(|side| cases::cases_of_side(*side))
 }
 
 fn clauses_of(sides: &'static [Side]) -> impl Iterator<Item = &'static Clause> {
@@ -85,7 +85,7 @@ enum Stand<'a> {
 }
 
 fn stand(clause: &Clause, side: Side) -> Stand<'_> {
-    let own: Vec<&'static Case> = cases::of(side)
+    let own: Vec<&'static Case> = cases::cases_of_side(side)
         .filter(|case| case.clause == clause.id)
         .collect();
     match clause.excuse(side) {

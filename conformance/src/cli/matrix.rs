@@ -211,7 +211,7 @@ fn judge(
     if let Some(class) = arguments.manner.class {
         subject.class = class;
     }
-    let redactor = Redactor::of(&subject);
+    let redactor = Redactor::for_subject(&subject);
     let started = Moment::now();
     let began = Instant::now();
     if let Some(Err(error)) = subject.build.as_ref().map(Build::run) {

@@ -145,7 +145,9 @@ pub(super) fn smoke(arguments: &SmokeArguments) -> Result<u8, String> {
     } else {
         Side::Adapter
     };
-    let cases = crate::cases::of(side).filter(|case| case.smoke).collect();
+    let cases = crate::cases::cases_of_side(side)
+        .filter(|case| case.smoke)
+        .collect();
     execute(side, cases, &["smoke".to_owned()], &arguments.shared)
 }
 
@@ -188,7 +190,7 @@ fn execute(
     let mut subject = subject(side, shared)?;
     let seed = shared.manner.seed()?;
     let listed = shared.baseline.as_deref().map(read_baseline).transpose()?;
-    let redactor = Redactor::of(&subject);
+    let redactor = Redactor::for_subject(&subject);
     let started = Moment::now();
     let began = Instant::now();
     if let Some(Err(error)) = subject.build.as_ref().map(Build::run) {

@@ -132,7 +132,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl Bytes {
-    fn of(bytes: &[u8]) -> Self {
+    fn from_bytes(bytes: &[u8]) -> Self {
         match std::str::from_utf8(bytes) {
             Ok(text) => Self::Line(text.to_owned()),
             Err(_) => Self::Base64(BASE64.encode(bytes)),
@@ -159,7 +159,7 @@ pub(crate) fn write_transcript(records: &[Record], to: &mut impl Write) -> io::R
     for record in records {
         let what = match &record.event {
             Event::Host { bytes, intent, .. } => What::Host {
-                bytes: Some(Bytes::of(bytes)),
+                bytes: Some(Bytes::from_bytes(bytes)),
                 deviant: *intent == Intent::Deviant,
             },
             Event::Adapter {
@@ -168,12 +168,12 @@ pub(crate) fn write_transcript(records: &[Record], to: &mut impl Write) -> io::R
                 intent,
                 ..
             } => What::Adapter {
-                bytes: Some(Bytes::of(bytes)),
+                bytes: Some(Bytes::from_bytes(bytes)),
                 cut: !ended,
                 deviant: *intent == Intent::Deviant,
             },
             Event::Stderr(bytes) => What::Stderr {
-                bytes: Some(Bytes::of(bytes)),
+                bytes: Some(Bytes::from_bytes(bytes)),
             },
             Event::Started { pid } => What::Started { pid: *pid },
             Event::Exited { code, signal } => What::Exited {
@@ -214,7 +214,8 @@ pub(crate) fn write_transcript(records: &[Record], to: &mut impl Write) -> io::R
 /// When the file cannot be read or a line is not a record. Of a wire log such a line is a gap; its
 /// last one may be cut.
 pub(crate) fn read_recording(from: impl BufRead) -> Result<Recording, TranscriptError> {
-    let (mut records, mut log) = (Vec::<Record>::new(), None::<Log>);
+    let mut records: Vec<Record> = Vec::new();
+    let mut log: Option<Log> = None;
     let mut unread: Option<TranscriptError> = None;
     for (index, line) in from.lines().enumerate() {
         let line = line?;
@@ -297,7 +298,7 @@ impl Line {
                 deviant,
             } => {
                 let bytes = decoded(bytes)?;
-                let parsed = Arc::new(Parsed::of(&bytes));
+                let parsed = Arc::new(Parsed::parse(&bytes));
                 Event::Adapter {
                     bytes,
                     parsed,
@@ -375,7 +376,7 @@ mod tests {
     fn a_transcript_is_read_back_as_it_was_written() {
         let host = |bytes: &[u8], intent| Event::Host {
             bytes: bytes.into(),
-            parsed: Arc::new(Parsed::of(bytes.strip_suffix(b"\n").unwrap_or(bytes))),
+            parsed: Arc::new(Parsed::parse(bytes.strip_suffix(b"\n").unwrap_or(bytes))),
             intent,
         };
         let records: Vec<Record> = [

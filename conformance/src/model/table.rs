@@ -145,7 +145,7 @@ pub(super) const fn core(name: &'static str, from: Side, fields: &'static [Field
     }
 }
 
-pub(super) const fn of(
+pub(super) const fn gated(
     extension: Extension,
     name: &'static str,
     from: Side,

@@ -224,7 +224,7 @@ fn is_ready(file: &File) -> bool {
 }
 
 fn record_adapter(tape: &Tape, input: &Watched<Input>, line: &[u8], ended: bool) {
-    let parsed = Arc::new(Parsed::of(line));
+    let parsed = Arc::new(Parsed::parse(line));
     let event = |parsed| Event::Adapter {
         bytes: line.into(),
         parsed,

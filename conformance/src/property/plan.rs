@@ -94,7 +94,7 @@ pub(crate) struct Palette {
 impl Palette {
     /// Returns the abilities of this program, by its probe and its declarations. A host's adapter
     /// is the stub, which has all of them.
-    pub(crate) fn of(subject: &Subject) -> Self {
+    pub(crate) fn for_subject(subject: &Subject) -> Self {
         let queues = subject.abilities.contains(&Ability::QueuesInput);
         if subject.side == Side::Host {
             return Self {

@@ -328,7 +328,7 @@ pub(super) mod tests {
     pub(in crate::report) fn adapter(ms: u64, line: &str) -> Record {
         let event = Event::Adapter {
             bytes: line.as_bytes().into(),
-            parsed: Arc::new(Parsed::of(line.as_bytes())),
+            parsed: Arc::new(Parsed::parse(line.as_bytes())),
             ended: true,
             intent: Intent::Valid,
         };

@@ -428,7 +428,7 @@ impl CaseData {
 
 impl Totals {
     /// Counts the cases by verdict.
-    pub(crate) fn of<'a>(cases: impl IntoIterator<Item = &'a CaseData>) -> Self {
+    pub(crate) fn from_cases<'a>(cases: impl IntoIterator<Item = &'a CaseData>) -> Self {
         let mut totals = Self::default();
         for case in cases {
             *totals.slot(case.verdict) += 1;
@@ -440,7 +440,7 @@ impl Totals {
     pub(crate) fn split<'a>(cases: impl IntoIterator<Item = &'a CaseData>) -> (Self, Self) {
         let (outside, inside): (Vec<_>, Vec<_>) =
             cases.into_iter().partition(|case| case.is_outside());
-        (Self::of(inside), Self::of(outside))
+        (Self::from_cases(inside), Self::from_cases(outside))
     }
 
     /// Returns the number of cases with this verdict.

@@ -88,7 +88,7 @@ pub(super) fn document(run: &Run<'_>, folder: Option<&Path>) -> Document {
             turn_ms: round(calibration.turn_ms),
             quiet_ms: round(calibration.quiet_ms),
         },
-        totals: Totals::of(&cases),
+        totals: Totals::from_cases(&cases),
         tiers: Tiers {
             black_box: said(Tier::BlackBox),
             recipe: said(Tier::Recipe),
@@ -204,7 +204,7 @@ fn not_covered(side: Side, results: &[CaseData]) -> Vec<NotCovered> {
         if ran.iter().any(judged) {
             continue;
         }
-        let exists = cases::of(side).any(|case| case.clause == clause.id);
+        let exists = cases::cases_of_side(side).any(|case| case.clause == clause.id);
         let reason = match (ran.first(), clause.excuse(side)) {
             (Some(case), _) => {
                 let reason = case.reason.as_deref().unwrap_or(case.verdict.name());

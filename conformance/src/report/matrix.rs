@@ -67,7 +67,7 @@ enum Look {
 }
 
 impl Look {
-    fn of(verdict: Verdict) -> Self {
+    fn from_verdict(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Pass => Self::Good,
             Verdict::Skip => Self::Absent,
@@ -409,7 +409,7 @@ fn differences<'a>(rows: &[&'a Row]) -> Vec<(&'a CaseData, OfRows<'a>)> {
 fn html_differences(rows: &[&Row]) -> Vec<Value> {
     let result = |case: &CaseData| {
         json!({
-            "look": if case.is_outside() { Look::Absent } else { Look::of(case.verdict) },
+            "look": if case.is_outside() { Look::Absent } else { Look::from_verdict(case.verdict) },
             "because": short(case.because(), 400),
             "text": said("", case).trim_start(),
         })

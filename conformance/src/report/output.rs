@@ -50,7 +50,7 @@ impl Format {
     ];
 
     /// The report as text.
-    pub(crate) fn of(self, document: &Document) -> String {
+    pub(crate) fn render(self, document: &Document) -> String {
         match self {
             Self::Json => pretty(document),
             Self::Junit => template::report("junit.xml", document),
@@ -111,7 +111,7 @@ impl Output {
     ///
     /// When the file cannot be written.
     pub(crate) fn write(&self, document: &Document) -> io::Result<()> {
-        let text = self.format.of(document);
+        let text = self.format.render(document);
         match self.file.as_deref().filter(|file| *file != Path::new("-")) {
             None => io::stdout().lock().write_all(text.as_bytes()),
             Some(file) => {

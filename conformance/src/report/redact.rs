@@ -30,7 +30,7 @@ struct Needle {
 
 impl Redactor {
     /// Returns the values that the author of this program wants redacted.
-    pub(crate) fn of(subject: &Subject) -> Self {
+    pub(crate) fn for_subject(subject: &Subject) -> Self {
         let values = subject
             .env
             .values()
@@ -47,10 +47,10 @@ impl Redactor {
                 .iter()
                 .map(|piece| in_json(piece))
                 .collect::<Vec<_>>();
-            needles.push(Needle::of(
+            needles.push(Needle::new(
                 pieces.iter().map(|piece| piece.as_bytes().to_vec()),
             ));
-            needles.push(Needle::of(escaped.into_iter().map(String::into_bytes)));
+            needles.push(Needle::new(escaped.into_iter().map(String::into_bytes)));
         }
         // A literal that is empty would be found everywhere.
         needles.retain(|needle| needle.pieces.first().is_some_and(|first| !first.is_empty()));
@@ -164,7 +164,7 @@ impl Redactor {
 }
 
 impl Needle {
-    fn of(pieces: impl Iterator<Item = Vec<u8>>) -> Self {
+    fn new(pieces: impl Iterator<Item = Vec<u8>>) -> Self {
         Self {
             pieces: pieces.collect(),
         }
@@ -256,7 +256,7 @@ fn put(event: &mut Event, new: Vec<u8>) {
             *bytes = new.into();
         }
         Event::Adapter { bytes, parsed, .. } => {
-            *parsed = Arc::new(Parsed::of(&new));
+            *parsed = Arc::new(Parsed::parse(&new));
             *bytes = new.into();
         }
         _ => {}
@@ -287,7 +287,7 @@ mod tests {
             .iter()
             .map(|pattern| (*pattern).to_owned())
             .collect();
-        Redactor::of(&subject)
+        Redactor::for_subject(&subject)
     }
 
     #[test]
@@ -306,7 +306,7 @@ mod tests {
         ] {
             assert_eq!(redactor.text(from), to, "{from}");
         }
-        assert!(super::Redactor::of(&Subject::adapter(["x"])).is_idle());
+        assert!(super::Redactor::for_subject(&Subject::adapter(["x"])).is_idle());
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
         };
         let line = |text: &str| Event::Adapter {
             bytes: text.as_bytes().into(),
-            parsed: Arc::new(Parsed::of(text.as_bytes())),
+            parsed: Arc::new(Parsed::parse(text.as_bytes())),
             ended: true,
             intent: crate::history::Intent::Valid,
         };

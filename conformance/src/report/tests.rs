@@ -146,7 +146,7 @@ fn the_document_follows_the_published_schema_and_is_read_back() {
         serde_json::from_str(include_str!("../../schema/result.schema.json")).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     for document in documents() {
-        let text = Format::Json.of(&document);
+        let text = Format::Json.render(&document);
         let value: Value = serde_json::from_str(&text).unwrap();
         let errors: Vec<String> = validator
             .iter_errors(&value)
@@ -154,7 +154,7 @@ fn the_document_follows_the_published_schema_and_is_read_back() {
             .collect();
         assert!(errors.is_empty(), "{errors:#?}");
         let again: Document = serde_json::from_str(&text).unwrap();
-        assert_eq!(Format::Json.of(&again), text);
+        assert_eq!(Format::Json.render(&again), text);
     }
     let unknown = serde_json::json!({"schema_version": 2});
     assert!(!validator.is_valid(&unknown));
@@ -163,7 +163,7 @@ fn the_document_follows_the_published_schema_and_is_read_back() {
 #[test]
 fn a_result_of_the_first_schema_is_read() {
     let document = document(None);
-    let text = Format::Json.of(&document);
+    let text = Format::Json.render(&document);
     let first = text
         .replace("\"class\": \"robust\"", "\"profile\": \"robust\"")
         .replace("\"basis\": \"choice\"", "\"basis\": \"profile\"");
@@ -172,7 +172,7 @@ fn a_result_of_the_first_schema_is_read() {
         "{first}"
     );
     let read: Document = serde_json::from_str(&first).unwrap();
-    assert_eq!(Format::Json.of(&read), text);
+    assert_eq!(Format::Json.render(&read), text);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn what_was_not_judged_is_listed_with_its_reason() {
 fn xml_and_html_stay_well_formed() {
     for document in documents() {
         for format in [Format::Junit, Format::Html] {
-            let text = format.of(&document);
+            let text = format.render(&document);
             well_formed(&text).unwrap_or_else(|error| panic!("{format}: {error}\n{text}"));
             assert!(!text.contains("<script"), "{format}");
         }
@@ -242,7 +242,7 @@ fn xml_and_html_stay_well_formed() {
 
 #[test]
 fn junit_tells_failures_errors_skips_and_warnings_apart() {
-    let text = Format::Junit.of(&document(None));
+    let text = Format::Junit.render(&document(None));
     for (what, count) in [
         ("<testsuite ", 3),
         ("<failure ", 1),
@@ -265,7 +265,7 @@ fn junit_tells_failures_errors_skips_and_warnings_apart() {
 #[test]
 fn tap_has_one_line_a_case_whatever_the_peer_wrote() {
     for document in documents() {
-        let text = Format::Tap.of(&document);
+        let text = Format::Tap.render(&document);
         assert!(text.starts_with("TAP version 14\n1..6\n"));
         let points: Vec<&str> = text
             .lines()
@@ -288,7 +288,7 @@ fn tap_has_one_line_a_case_whatever_the_peer_wrote() {
                 .all(|character| character == '\n' || !character.is_control())
         );
     }
-    let text = Format::Tap.of(&document(Some(KNOWN)));
+    let text = Format::Tap.render(&document(Some(KNOWN)));
     assert!(
         text.contains("not ok 1 - A-FRM-01 one <&> title # TODO known: ]]> <b> \\# TODO\n"),
         "{text}"
@@ -297,7 +297,7 @@ fn tap_has_one_line_a_case_whatever_the_peer_wrote() {
 
 #[test]
 fn a_workflow_takes_one_command_for_each_case_that_decides() {
-    let text = Format::Github.of(&document(None));
+    let text = Format::Github.render(&document(None));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4, "{text}");
     let kinds: Vec<&str> = lines
@@ -310,7 +310,7 @@ fn a_workflow_takes_one_command_for_each_case_that_decides() {
 #[test]
 fn markdown_holds_no_markup_of_the_peer() {
     for document in documents() {
-        let text = Format::Markdown.of(&document);
+        let text = Format::Markdown.render(&document);
         // In a fenced block nothing is markup; the fence is longer than any that the peer wrote.
         let mut outside = String::new();
         let mut fence = None;
@@ -398,7 +398,7 @@ fn the_notes_of_cases_that_passed_are_in_every_report_for_people() {
         "{text}"
     );
     for format in [Format::Markdown, Format::Tap, Format::Junit, Format::Html] {
-        let report = format.of(&document);
+        let report = format.render(&document);
         assert!(report.contains("it was slow"), "{format}: {report}");
     }
 }
@@ -428,7 +428,7 @@ fn cases_outside_of_the_class_are_counted_apart_in_every_report() {
     assert!(plain.contains("\nnot scored  A-FRM-01"), "{plain}");
     assert!(plain.contains("(fail, outside of this class)\n"), "{plain}");
     assert!(plain.contains("0 failures"), "{plain}");
-    let html = Format::Html.of(&document);
+    let html = Format::Html.render(&document);
     assert!(
         !html.contains("class=\"fail\"") && !html.contains("class=\"warn\""),
         "{html}"
@@ -437,13 +437,13 @@ fn cases_outside_of_the_class_are_counted_apart_in_every_report() {
         html.contains("<span class=\"skip\">fail, outside of this class</span>"),
         "{html}"
     );
-    let summary = Format::Markdown.of(&document);
+    let summary = Format::Markdown.render(&document);
     assert!(summary.contains("| FRM |  |  |  |  |  |  |"), "{summary}");
     assert!(
         summary.contains("### Outside of this class\n\n- **A\\-FRM\\-01**"),
         "{summary}"
     );
-    let junit = Format::Junit.of(&document);
+    let junit = Format::Junit.render(&document);
     assert!(junit.contains("failures=\"0\" errors=\"0\""), "{junit}");
     let matrix = Matrix {
         started_at: String::new(),
@@ -468,7 +468,7 @@ fn cases_outside_of_the_class_are_counted_apart_in_every_report() {
 
 #[test]
 fn a_summary_is_one_line() {
-    let text = Format::Summary.of(&document(None));
+    let text = Format::Summary.render(&document(None));
     assert_eq!(text.lines().count(), 1);
     let value: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(

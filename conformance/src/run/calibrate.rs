@@ -204,7 +204,7 @@ fn measure(trial: &mut Trial) -> Outcome<Measured> {
 
 fn ready_of(trial: &Trial, session: &Session) -> Option<Value> {
     let ready = trial
-        .of(session)
+        .of_session(session)
         .into_iter()
         .find(|seen| seen.kind() == "session.ready");
     ready.map(|seen| Value::Object(seen.message().clone()))

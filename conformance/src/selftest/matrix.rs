@@ -24,7 +24,9 @@ pub(crate) fn gaps(side: Side, mutants: &[Mutant]) -> Gaps {
         .iter()
         .map(|mutant| mutant.killed_by.as_str())
         .collect();
-    let must: Vec<_> = cases::of(side).filter(|case| is_must(case)).collect();
+    let must: Vec<_> = cases::cases_of_side(side)
+        .filter(|case| is_must(case))
+        .collect();
     let clauses: BTreeSet<&'static str> = must
         .iter()
         .map(|case| case.clause)

@@ -194,7 +194,7 @@ pub(super) fn list(value: &Value, at: &str) -> Result<Vec<Action>, ScriptError> 
 }
 
 fn one(action: &Value, at: &str) -> Result<Action, ScriptError> {
-    let mut args = Args::of(action, at)?;
+    let mut args = Args::parse(action, at)?;
     let action = match args.name {
         "say" => Action::Say {
             text: args.text()?,

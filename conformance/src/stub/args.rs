@@ -31,7 +31,7 @@ pub(super) struct Args<'a> {
 
 impl<'a> Args<'a> {
     /// Splits `[name, argument, …]`.
-    pub(super) fn of(action: &'a Value, at: &'a str) -> Result<Self, ScriptError> {
+    pub(super) fn parse(action: &'a Value, at: &'a str) -> Result<Self, ScriptError> {
         let wrong = || ScriptError::new(at, "an action is an array that begins with its name");
         let mut rest = action.as_array().ok_or_else(wrong)?.iter();
         let name = rest.next().and_then(Value::as_str).ok_or_else(wrong)?;

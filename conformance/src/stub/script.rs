@@ -36,12 +36,12 @@ impl Script {
             // Every entry is read, so that a mistake in a later one shows at the first start.
             let mut merged = members.clone();
             merged.extend(over);
-            let script = Self::of(&merged)?;
+            let script = Self::from_members(&merged)?;
             if u32::try_from(i + 1) == Ok(start) {
                 first = Some(script);
             }
         }
-        first.map_or_else(|| Self::of(&members), Ok)
+        first.map_or_else(|| Self::from_members(&members), Ok)
     }
 
     /// Returns the actions for a message type, if there is a rule.
@@ -54,7 +54,7 @@ impl Script {
         self.lists.get(name).map(Vec::as_slice)
     }
 
-    fn of(members: &Map<String, Value>) -> Result<Self, ScriptError> {
+    fn from_members(members: &Map<String, Value>) -> Result<Self, ScriptError> {
         let mut script = Self::default();
         for (key, value) in members {
             match key.as_str() {

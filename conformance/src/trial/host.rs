@@ -83,7 +83,7 @@ pub(crate) struct Below {
 }
 
 impl Below {
-    fn of(index: usize, record: &Record) -> Option<Self> {
+    fn from_record(index: usize, record: &Record) -> Option<Self> {
         let Link::Lower(process) = record.link else {
             return None;
         };
@@ -95,7 +95,7 @@ impl Below {
         Some(Self {
             process,
             by,
-            seen: Seen::of(index, record)?,
+            seen: Seen::from_record(index, record)?,
         })
     }
 }
@@ -191,7 +191,7 @@ impl Trial {
         self.stubs.catch_up();
         let mut below = Vec::new();
         self.history.scan(0, |index, record| {
-            below.extend(Below::of(index, record));
+            below.extend(Below::from_record(index, record));
             None::<()>
         });
         below
@@ -234,7 +234,7 @@ impl Trial {
         wanted: impl Fn(&Below) -> bool,
     ) -> Option<Below> {
         self.history.wait(from, within, |index, record| {
-            Below::of(index, record).filter(&wanted)
+            Below::from_record(index, record).filter(&wanted)
         })
     }
 

@@ -88,7 +88,7 @@ impl Hub {
     fn seen(&self, index: usize, record: &Record) -> Option<Seen> {
         let whole = matches!(record.event, Event::Adapter { ended: true, .. });
         (record.link == self.pipe.tape.link && whole)
-            .then(|| Seen::of(index, record))
+            .then(|| Seen::from_record(index, record))
             .flatten()
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn of(index: usize, record: &Record) -> Option<Self> {
+    pub(super) fn from_record(index: usize, record: &Record) -> Option<Self> {
         match &record.event {
             Event::Adapter { parsed, .. } | Event::Host { parsed, .. }
                 if parsed.message().is_some() =>
@@ -114,7 +114,7 @@ impl Trial {
         let mut seen = Vec::new();
         self.history.scan(from, |index, record| {
             if record.link == Link::Upper && record.adapter_message().is_some() {
-                seen.extend(Seen::of(index, record));
+                seen.extend(Seen::from_record(index, record));
             }
             None::<()>
         });
@@ -141,7 +141,7 @@ impl Trial {
     }
 
     /// Everything that the program wrote for a session.
-    pub(crate) fn of(&self, session: &Session) -> Vec<Seen> {
+    pub(crate) fn of_session(&self, session: &Session) -> Vec<Seen> {
         self.since(0, session)
     }
 
@@ -160,7 +160,7 @@ impl Trial {
 
     /// Everything of a type that the program wrote for a session.
     pub(crate) fn of_kind(&self, session: &Session, kind: &str) -> Vec<Seen> {
-        let mut seen = self.of(session);
+        let mut seen = self.of_session(session);
         seen.retain(|seen| seen.kind() == kind);
         seen
     }

@@ -246,7 +246,7 @@ impl Trial {
             if record.link != Link::Upper || record.adapter_message().is_none() {
                 return None;
             }
-            Seen::of(index, record).filter(&wanted)
+            Seen::from_record(index, record).filter(&wanted)
         })
     }
 

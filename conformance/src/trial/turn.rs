@@ -188,7 +188,9 @@ impl Trial {
                 return None;
             }
             count += 1;
-            (count > nth).then(|| Seen::of(index, record)).flatten()
+            (count > nth)
+                .then(|| Seen::from_record(index, record))
+                .flatten()
         })
     }
 

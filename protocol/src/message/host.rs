@@ -331,7 +331,7 @@ impl PermissionResponse {
 
 /// Absent and null content is the empty string ([msg.3]).
 fn text_or_empty(raw: Option<&RawValue>) -> Result<String, Why> {
-    raw.map_or(Ok(String::new()), String::of)
+    raw.map_or(Ok(String::new()), String::from_json)
 }
 
 /// Approval is the JSON value `true` and nothing else ([permission.4]).

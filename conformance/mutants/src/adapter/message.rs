@@ -25,7 +25,7 @@ impl Message {
         }
     }
 
-    pub(crate) fn of(kind: &'static str, members: Members) -> Self {
+    pub(crate) fn with_members(kind: &'static str, members: Members) -> Self {
         Self {
             kind,
             turn_id: None,

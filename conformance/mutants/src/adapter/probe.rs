@@ -88,7 +88,7 @@ fn ordinary(turn: &Turn, content: &str) -> Result<End, Over> {
     } else {
         (content.len() / 2 + 1).min(PIECE)
     };
-    let names = Names::of(turn);
+    let names = Names::for_turn(turn);
     if let Some(call) = names.call {
         turn.emit(
             Message::new("tool.start")
@@ -114,7 +114,7 @@ struct Names {
 }
 
 impl Names {
-    fn of(turn: &Turn) -> Self {
+    fn for_turn(turn: &Turn) -> Self {
         let names = |message: u64, call: u64| Self {
             message: Some(format!("m-{message}")),
             call: Some(format!("c-{call}")),
@@ -133,7 +133,7 @@ impl Names {
 fn run(turn: &Turn, script: Script) -> Result<End, Over> {
     for step in script.steps {
         turn.over()?;
-        if let Some(end) = take(turn, Operation::of(step), &script.text)? {
+        if let Some(end) = take(turn, Operation::from_step(step), &script.text)? {
             return Ok(end);
         }
     }

@@ -222,7 +222,7 @@ impl Session {
         }
         self.send(&mut state, Message::output("(at work) "));
         if self.has(Exts::OPTIONS) {
-            let info = Message::of("session.info", state.options.in_force());
+            let info = Message::with_members("session.info", state.options.in_force());
             self.send(&mut state, info);
         }
     }
@@ -256,7 +256,7 @@ impl Session {
         } else {
             values
         };
-        let info = Message::of("session.info", values);
+        let info = Message::with_members("session.info", values);
         if varied(SlowUpdates) {
             let session = self.clone();
             std::thread::spawn(move || {
@@ -287,7 +287,7 @@ impl Session {
         let mut state = self.lock();
         let facts = facts(self.agreed, &state.options, &self.native_id, context);
         if !facts.is_empty() {
-            self.send(&mut state, Message::of("session.info", facts));
+            self.send(&mut state, Message::with_members("session.info", facts));
         }
     }
 

@@ -329,7 +329,7 @@ fn files_in_their_folder(t: &mut Trial) -> Outcome {
         let got = file.text("file_path").to_owned();
         if within(&file, &exchange) {
             let applied = t
-                .of(&s)
+                .of_session(&s)
                 .into_iter()
                 .filter_map(|seen| seen.get("options_applied").cloned());
             let listed = applied.into_iter().any(|names| {

@@ -62,7 +62,7 @@ fn queued_in_order(t: &mut Trial) -> Outcome {
     for _ in &words {
         t.end_of(&s, from)?;
     }
-    let all = t.of(&s);
+    let all = t.of_session(&s);
     let turns = all
         .split_inclusive(|seen| seen.kind() == "turn.complete")
         .map(answer_of);
@@ -101,7 +101,7 @@ fn stop_ends_the_turn(t: &mut Trial) -> Outcome {
         Err(failure) => {
             // If the turn does become silent it was stopped, and only its end is missing.
             let last = t
-                .of(&s)
+                .of_session(&s)
                 .into_iter()
                 .rfind(|seen| seen.index >= stopped)
                 .map(|seen| seen.at);
@@ -195,7 +195,7 @@ fn stop_races_completion(t: &mut Trial) -> Outcome {
     }
     t.settle()?;
     let ends: Vec<usize> = t
-        .of(&s)
+        .of_session(&s)
         .iter()
         .filter(|seen| seen.kind() == "turn.complete")
         .map(|seen| seen.index)

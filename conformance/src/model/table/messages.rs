@@ -8,7 +8,8 @@ use super::Kind::{
 };
 use super::{
     CAPABILITIES, CATEGORY, COMMANDS, DIFF, ERROR, Field, Gate, HEALTH, LIMITS, LISTED_SESSIONS,
-    MODELS, OF_USAGE, OPEN_SESSIONS, REASON, SESSION_STATE, Table, core, fields, joined, of, pipe,
+    MODELS, OF_USAGE, OPEN_SESSIONS, REASON, SESSION_STATE, Table, core, fields, gated, joined,
+    pipe,
 };
 use crate::clauses::Side::{Adapter, Host};
 
@@ -174,21 +175,21 @@ pub(crate) const TABLES: &[Table] = &[
     core("session.ready", Adapter, &READY),
     core("session.info", Adapter, INFO),
     // turns.
-    of(
+    gated(
         Turns,
         "steer.result",
         Adapter,
         fields! { message_id written Id, delivered! Bool, reason? Text },
     ),
     // events.
-    of(Events, "thinking", Adapter, fields! { content! Text }),
-    of(
+    gated(Events, "thinking", Adapter, fields! { content! Text }),
+    gated(
         Events,
         "message",
         Adapter,
         fields! { Open { role! Text, content! Text, truncated? Bool } Large { large? Any } },
     ),
-    of(
+    gated(
         Events,
         "tool.start",
         Adapter,
@@ -205,7 +206,7 @@ pub(crate) const TABLES: &[Table] = &[
             Large { large? Any }
         },
     ),
-    of(
+    gated(
         Events,
         "tool.update",
         Adapter,
@@ -223,7 +224,7 @@ pub(crate) const TABLES: &[Table] = &[
             Large { large? Any }
         },
     ),
-    of(
+    gated(
         Events,
         "tool.end",
         Adapter,
@@ -233,7 +234,7 @@ pub(crate) const TABLES: &[Table] = &[
             Open { diffs? List(DIFF), data? Any, duration_ms? Uint }
         },
     ),
-    of(
+    gated(
         Events,
         "plan",
         Adapter,
@@ -245,8 +246,8 @@ pub(crate) const TABLES: &[Table] = &[
             }),
         },
     ),
-    of(Events, "progress", Adapter, fields! { message! Text }),
-    of(
+    gated(Events, "progress", Adapter, fields! { message! Text }),
+    gated(
         Events,
         "log",
         Adapter,
@@ -259,33 +260,33 @@ pub(crate) const TABLES: &[Table] = &[
             Large { large? Any }
         },
     ),
-    of(
+    gated(
         Events,
         "error",
         Adapter,
         fields! { category? CATEGORY, message! Text, fatal? Bool },
     ),
-    of(
+    gated(
         Events,
         "custom",
         Adapter,
         fields! { Open { name! Text, data? Any, truncated? Bool } Large { large? Any } },
     ),
     // usage.
-    of(Usage, "usage", Adapter, OF_USAGE),
-    of(
+    gated(Usage, "usage", Adapter, OF_USAGE),
+    gated(
         Usage,
         "context.usage",
         Adapter,
         fields! { used_tokens? Uint, total_tokens? Uint },
     ),
-    of(
+    gated(
         Usage,
         "compaction",
         Adapter,
         fields! { trigger? OneOf(&["auto", "manual"]), pre_tokens? Uint, total_tokens? Uint },
     ),
-    of(
+    gated(
         Usage,
         "rate_limit",
         Adapter,
@@ -333,7 +334,7 @@ pub(crate) const TABLES: &[Table] = &[
         },
     ),
     // options.
-    of(
+    gated(
         Options,
         "session.update",
         Host,
@@ -347,7 +348,7 @@ pub(crate) const TABLES: &[Table] = &[
         },
     ),
     // questions.
-    of(
+    gated(
         Questions,
         "input.request",
         Adapter,
@@ -365,20 +366,20 @@ pub(crate) const TABLES: &[Table] = &[
             expires_at? Time,
         },
     ),
-    of(
+    gated(
         Questions,
         "input.response",
         Host,
         fields! { request_id! Id, values? Map(&Any), cancelled? Bool },
     ),
     // flow.
-    of(Flow, "flow.pause", Host, &[]),
-    of(Flow, "flow.resume", Host, &[]),
+    gated(Flow, "flow.pause", Host, &[]),
+    gated(Flow, "flow.resume", Host, &[]),
     // control.
     pipe(Gate::One(Control), "ping", Host, fields! { nonce? Any }),
     pipe(Gate::One(Control), "pong", Adapter, fields! { nonce? Any }),
-    of(Control, "working", Adapter, &[]),
-    of(
+    gated(Control, "working", Adapter, &[]),
+    gated(
         Control,
         "session.closed",
         Adapter,
@@ -390,7 +391,7 @@ pub(crate) const TABLES: &[Table] = &[
             cause? Text,
         },
     ),
-    of(
+    gated(
         Control,
         "permission.cancel",
         Adapter,

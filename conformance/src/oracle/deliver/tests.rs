@@ -34,7 +34,7 @@ impl Story {
 
     fn host(&mut self, link: Link, message: &Value) -> &mut Self {
         let bytes = wire::line_of(message);
-        let parsed = Arc::new(Parsed::of(&bytes[..bytes.len() - 1]));
+        let parsed = Arc::new(Parsed::parse(&bytes[..bytes.len() - 1]));
         self.add(
             link,
             Event::Host {
@@ -48,7 +48,7 @@ impl Story {
 
     fn adapter(&mut self, link: Link, message: &Value) -> &mut Self {
         let bytes = message.to_string().into_bytes();
-        let parsed = Arc::new(Parsed::of(&bytes));
+        let parsed = Arc::new(Parsed::parse(&bytes));
         self.add(
             link,
             Event::Adapter {

@@ -86,8 +86,8 @@ impl<'a> Comparison<'a> {
             at.len() < 512,
             "the schema holds itself at {at}, which this gate cannot compare"
         );
-        let then = Shape::of(self.then, then);
-        let now = Shape::of(self.now, now);
+        let then = Shape::new(self.then, then);
+        let now = Shape::new(self.now, now);
         self.compare_types(at, &then, &now);
         self.compare_values(at, &then, &now, need);
         self.compare_bounds(at, &then, &now);
@@ -240,7 +240,7 @@ struct Shape<'a> {
 }
 
 impl<'a> Shape<'a> {
-    fn of(document: &'a Value, schema: &'a Value) -> Self {
+    fn new(document: &'a Value, schema: &'a Value) -> Self {
         let mut shape = Self::default();
         shape.take(document, schema);
         shape

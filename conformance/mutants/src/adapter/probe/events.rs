@@ -61,12 +61,12 @@ pub(super) fn send(turn: &Turn, mut members: Members) -> Result<(), Over> {
     }
     let outside = members.get("history") == Some(&Value::Bool(true));
     if outside {
-        return turn.emit_outside(Message::of(kind, members));
+        return turn.emit_outside(Message::with_members(kind, members));
     }
     if kind.starts_with("tool.") && !turn.note_tool(kind, &text("tool_call_id")) {
         return Ok(());
     }
-    turn.emit(Message::of(kind, members))
+    turn.emit(Message::with_members(kind, members))
 }
 
 fn output(turn: &Turn, mut members: Members) -> Result<(), Over> {
@@ -79,9 +79,9 @@ fn output(turn: &Turn, mut members: Members) -> Result<(), Over> {
         return Ok(());
     }
     if members.get("history") == Some(&Value::Bool(true)) {
-        turn.emit_outside(Message::of("output", members))
+        turn.emit_outside(Message::with_members("output", members))
     } else {
-        turn.emit(Message::of("output", members))
+        turn.emit(Message::with_members("output", members))
     }
 }
 
@@ -94,7 +94,7 @@ pub(super) fn info(turn: &Turn, mut members: Members) -> Result<(), Over> {
         let known = INFO.iter().find(|known| known.0 == name);
         known.is_some_and(|known| turn.has(known.3))
     });
-    turn.emit_outside(Message::of("session.info", members))
+    turn.emit_outside(Message::with_members("session.info", members))
 }
 
 fn fits(value: &Value, is: Kind) -> bool {

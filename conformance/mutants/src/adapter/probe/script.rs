@@ -48,7 +48,7 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    pub(super) fn of(step: Vec<Value>) -> Self {
+    pub(super) fn from_step(step: Vec<Value>) -> Self {
         let mut arguments = step.into_iter();
         let name = arguments.next().map(text_of).unwrap_or_default();
         Self { name, arguments }

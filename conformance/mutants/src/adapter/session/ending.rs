@@ -51,12 +51,12 @@ impl End {
     }
 
     pub(crate) fn stopped() -> Self {
-        Self::of(json!({ "status": "stopped" }))
+        Self::from_value(json!({ "status": "stopped" }))
     }
 
     /// The end of a turn that was taken out of the queue.
     pub(crate) fn undelivered(reason: Option<String>) -> Self {
-        Self::of(json!({ "status": "stopped", "delivered": "no" })).with_reason(reason)
+        Self::from_value(json!({ "status": "stopped", "delivered": "no" })).with_reason(reason)
     }
 
     pub(crate) fn failed(category: &str, message: &str) -> Self {
@@ -65,7 +65,7 @@ impl End {
         } else {
             category
         };
-        Self::of(
+        Self::from_value(
             json!({ "status": "failed", "error": { "category": category, "message": message } }),
         )
     }
@@ -94,7 +94,7 @@ impl End {
         self.status() == "failed"
     }
 
-    fn of(members: Value) -> Self {
+    fn from_value(members: Value) -> Self {
         match members {
             Value::Object(members) => Self::with(members),
             _ => Self::completed(),
@@ -333,8 +333,8 @@ impl Session {
             let params = json!({ "from": self.native_id });
             end.members.entry("session_params").or_insert(params);
         }
-        let complete =
-            Message::of("turn.complete", end.members).in_turn(turn_id.filter(|_| with_turns));
+        let complete = Message::with_members("turn.complete", end.members)
+            .in_turn(turn_id.filter(|_| with_turns));
         if broken(DoubleEnd) {
             self.send(state, complete.clone());
         }

@@ -297,7 +297,7 @@ pub(super) fn apply_options(t: &mut Trial) -> Outcome {
 /// Returns the `session.start.resume` that continues a session.
 fn place_of(t: &Trial, s: &Session) -> Option<Value> {
     let mut place = json!({});
-    for seen in t.of(s) {
+    for seen in t.of_session(s) {
         if !matches!(
             seen.kind(),
             "session.ready" | "session.info" | "turn.complete"
