@@ -103,7 +103,7 @@ impl Acp {
         let Some(since) = self.agent().first_version() else {
             return true;
         };
-        version::of(self.common())
+        version::find_version(self.common())
             .await
             .is_none_or(|version| version >= since)
     }
@@ -143,7 +143,7 @@ impl Acp {
     /// since it serves sessions of many directories.
     async fn prepare(&self, options: &Options) -> Result<Prepared, Error> {
         let version = match self.agent().needs_version(options) {
-            true => version::of(self.common()).await,
+            true => version::find_version(self.common()).await,
             false => None,
         };
         let mut prepared = self.agent().prepare(options, version, &self.0.shared)?;

@@ -186,7 +186,7 @@ impl Adapter for ClaudeCode {
             name: Some((*name).to_owned()),
             description: None,
         });
-        describe::wrapped("claude-code", credentials::of("claude-code"), "interactive", Some(true))
+        describe::wrapped("claude-code", credentials::for_profile("claude-code"), "interactive", Some(true))
             .use_when(
                 "code is read, changed and run in a folder, with tools, permissions and a memory of the conversation",
                 "the program must ask for nothing outside its folder, or answers must come within a second",

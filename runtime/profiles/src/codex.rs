@@ -84,9 +84,9 @@ settings! {
 /// Checks what the opening of a session checks of the configuration.
 ///
 /// # Errors
-/// As of [`Policy::of`].
+/// As of [`Policy::resolve`].
 pub(crate) fn check(settings: &Settings) -> Result<(), Error> {
-    Policy::of(settings, &Options::configured(&settings.common())).map(drop)
+    Policy::resolve(settings, &Options::configured(&settings.common())).map(drop)
 }
 
 /// Transport to Codex.
@@ -146,7 +146,7 @@ impl Codex {
         let mut options = Options::read(session, &common, start).await?;
         // It is used in the command line, and must not be an option there.
         resume::settle(session, &mut options, |id| !id.starts_with('-')).await;
-        let policy = Policy::of(&self.settings, &options)?;
+        let policy = Policy::resolve(&self.settings, &options)?;
         let (launch, tool_env) = command_line::app_server(&options, &common.env, &asked_env);
         let own = asked_env.is_empty() && options.args == common.args;
         let stay = if own { Stay::Kept } else { Stay::WithSessions };
@@ -166,7 +166,7 @@ impl Codex {
         }
         // A program that is not there is the turn's failure.
         let version = version::probe(&options.launch()).await.ok();
-        let way = Way::of(version, &self.settings);
+        let way = Way::choose(version, &self.settings);
         let names_end = last_turn(&options).is_some();
         let copies = resume::settle_copy(session, &mut options, names_end).await;
         if copies && way == Way::Exec {
@@ -332,11 +332,11 @@ impl Adapter for Codex {
         let danger = self.settings.dangerous_full_access;
         let wrapped = describe::wrapped(
             "codex",
-            credentials::of("codex"),
+            credentials::for_profile("codex"),
             "run-to-completion",
             Some(true),
         );
-        let wrapped = match Way::of(None, &self.settings) {
+        let wrapped = match Way::choose(None, &self.settings) {
             Way::AppServer => wrapped.forks(),
             Way::Exec => wrapped,
         };

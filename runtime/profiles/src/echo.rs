@@ -33,7 +33,7 @@ impl Adapter for Echo {
     type State = u64;
 
     async fn turn(&self, turn: Turn, input: Input, calls: &mut u64) -> Result<(), Error> {
-        match Command::of(&input.content) {
+        match Command::from_content(&input.content) {
             Command::Echo => turn.output(input.content).await,
             Command::Tool(name) => tool(&turn, name, calls).await?,
             Command::File(name) => {

@@ -340,7 +340,7 @@ impl Adapter for GenericCli {
             SpawnPolicy::Persistent => Arc::clone(&self.shared),
         };
         Ok(Conversation {
-            options: Options::of(options)?,
+            options: Options::from_start(options)?,
             slot,
             spoke_with: 0,
         })

@@ -149,7 +149,7 @@ impl GenericHttp {
             .headers()
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok());
-        let mut answer = Answer::of(content_type, &self.config)?;
+        let mut answer = Answer::new(content_type, &self.config)?;
         let mut left = self.config.max_response_bytes;
         let mut end = TurnComplete {
             status: Some(Status::Completed),

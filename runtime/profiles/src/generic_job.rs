@@ -46,7 +46,7 @@ pub(crate) struct Options {
 impl Options {
     /// # Errors
     /// When they hold more secrets than can be hidden.
-    pub(crate) fn of(options: SessionStart) -> Result<Self, Error> {
+    pub(crate) fn from_start(options: SessionStart) -> Result<Self, Error> {
         let _secrets = secrets::hold(&options)?;
         let cwd = options.cwd.filter(|cwd| !cwd.is_empty()).map(PathBuf::from);
         Ok(Self {
@@ -84,7 +84,7 @@ impl Adapter for GenericJob {
     type State = Options;
 
     async fn start(&self, _: &Session, options: SessionStart) -> Result<Options, Error> {
-        Options::of(options)
+        Options::from_start(options)
     }
 
     async fn turn(&self, turn: Turn, input: Input, options: &mut Options) -> Result<(), Error> {

@@ -108,9 +108,9 @@ impl<K: Runs> Conversation<K> {
         mut options: Options,
     ) -> Result<Self, Error> {
         let resumed = resume::settle(session, &mut options, |id| profile.is_id(id)).await;
-        let version = version::of(profile.agent().common()).await;
+        let version = version::find_version(profile.agent().common()).await;
         profile.check(&options, version)?;
-        let given = Extras::of(&profile, &options);
+        let given = Extras::new(&profile, &options);
         let unproven = resumed.is_some();
         let native = match resumed {
             Some(resumed) => Native::Known(resumed.native_session_id),
@@ -179,7 +179,7 @@ impl<K: Runs> Conversation<K> {
             options.denied_tools = update.denied_tools.or(options.denied_tools);
             info.denied_tools.clone_from(&options.denied_tools);
         }
-        let version = version::of(self.profile.agent().common()).await;
+        let version = version::find_version(self.profile.agent().common()).await;
         self.profile.check(&options, version)?;
         (self.version, self.options) = (version, options);
         Ok(info)

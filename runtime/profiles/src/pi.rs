@@ -126,13 +126,18 @@ impl Adapter for PiAdapter {
     }
 
     fn describe(&self) -> Description {
-        describe::wrapped("pi", credentials::of("pi"), "interactive", Some(false))
-            .use_when(
-                "a small coding agent with few tools is wanted, whose turns take steers",
-                "tools need approval by a person, and pi cannot ask for it",
-            )
-            .honours(HONOURED)
-            .steerable()
+        describe::wrapped(
+            "pi",
+            credentials::for_profile("pi"),
+            "interactive",
+            Some(false),
+        )
+        .use_when(
+            "a small coding agent with few tools is wanted, whose turns take steers",
+            "tools need approval by a person, and pi cannot ask for it",
+        )
+        .honours(HONOURED)
+        .steerable()
     }
 
     /// pi never asks before a tool runs, so a pattern cannot be enforced: only names of tools can.

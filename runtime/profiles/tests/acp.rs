@@ -32,7 +32,7 @@ fn steps(steps: &Value) -> String {
     steps.to_string()
 }
 
-fn of<'t>(turn: &'t Turn, kind: &str) -> Vec<&'t Value> {
+fn messages_of_kind<'t>(turn: &'t Turn, kind: &str) -> Vec<&'t Value> {
     turn.messages
         .iter()
         .filter(|message| message["type"] == kind)
@@ -88,7 +88,7 @@ fn text_thoughts_plans_and_what_is_known_of_the_session_are_told() {
         (turn.text().as_str(), turn.status()),
         ("hello", "completed")
     );
-    let infos = of(&turn, "session.info");
+    let infos = messages_of_kind(&turn, "session.info");
     let native = infos
         .iter()
         .find_map(|info| info["native_session_id"].as_str())
@@ -124,11 +124,20 @@ fn text_thoughts_plans_and_what_is_known_of_the_session_are_told() {
         ("done", "limit", "max_turns")
     );
     assert_eq!(turn.end["usage"]["output_tokens"], 4);
-    assert_eq!(of(&turn, "thinking")[0]["content"], "hm");
-    assert_eq!(of(&turn, "error")[0]["message"], "The disk is nearly full");
-    assert_eq!(of(&turn, "tool.start")[0]["tool"], "look");
-    assert_eq!(of(&turn, "compaction")[0]["summary"], "All.");
-    assert_eq!(of(&turn, "plan")[0]["entries"].as_array().unwrap().len(), 1);
+    assert_eq!(messages_of_kind(&turn, "thinking")[0]["content"], "hm");
+    assert_eq!(
+        messages_of_kind(&turn, "error")[0]["message"],
+        "The disk is nearly full"
+    );
+    assert_eq!(messages_of_kind(&turn, "tool.start")[0]["tool"], "look");
+    assert_eq!(messages_of_kind(&turn, "compaction")[0]["summary"], "All.");
+    assert_eq!(
+        messages_of_kind(&turn, "plan")[0]["entries"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
     adapter.end();
 }
 
@@ -172,7 +181,7 @@ fn several_permissions_are_asked_at_once_and_each_gets_its_own_answer() {
         })
         .collect();
     assert_eq!(chosen, ["no", "once", "always"]);
-    let ends = of(&turn, "tool.end");
+    let ends = messages_of_kind(&turn, "tool.end");
     assert!(
         ends.iter()
             .any(|end| end["tool_call_id"] == "a" && end["is_error"] == true),
@@ -447,7 +456,7 @@ fn files_are_confined_and_terminals_run_only_with_permission() {
                 "{}",
                 turn.text()
             );
-            assert_eq!(of(&turn, "tool.end")[0]["content"], "out\n");
+            assert_eq!(messages_of_kind(&turn, "tool.end")[0]["content"], "out\n");
         } else {
             assert!(turn.text().starts_with("-32603\n"), "{}", turn.text());
         }
@@ -458,7 +467,10 @@ fn files_are_confined_and_terminals_run_only_with_permission() {
         &steps(&json!([{ "ask": [["terminal/create", outside]] }])),
     );
     assert_eq!(
-        (turn.text().as_str(), of(&turn, "permission.request").len()),
+        (
+            turn.text().as_str(),
+            messages_of_kind(&turn, "permission.request").len()
+        ),
         ("-32602\n", 0)
     );
     adapter.end();
@@ -473,7 +485,7 @@ fn a_wish_that_restricts_nothing_is_reported_and_ends_no_session() {
     );
     let turn = adapter.send("s", "hello");
     assert_eq!(turn.status(), "completed", "{}", turn.error());
-    let warnings: Vec<_> = of(&turn, "error")
+    let warnings: Vec<_> = messages_of_kind(&turn, "error")
         .iter()
         .map(|warning| (warning["message"].to_string(), warning["fatal"].clone()))
         .collect();
@@ -536,7 +548,7 @@ fn an_agent_that_falls_fails_its_turns_and_the_next_one_starts_it_again() {
         ("again", "completed")
     );
     assert!(
-        of(&turn, "session.info")
+        messages_of_kind(&turn, "session.info")
             .iter()
             .any(|info| info["context"] == "lost"),
         "{:?}",
@@ -656,7 +668,7 @@ fn an_agent_that_tells_failures_by_text_and_asks_by_other_ids_is_understood() {
     );
     adapter.say(&json!({ "type": "permission.response", "session_id": "s", "request_id": request["request_id"], "approved": true }));
     let turn = adapter.finish("s");
-    let ends: Vec<_> = of(&turn, "tool.end")
+    let ends: Vec<_> = messages_of_kind(&turn, "tool.end")
         .iter()
         .map(|end| (end["tool_call_id"].clone(), end["is_error"].clone()))
         .collect();
@@ -810,7 +822,7 @@ fn a_session_is_resumed_and_its_history_told_only_if_that_is_asked() {
         );
         let turn = adapter.send("s", "now");
         assert!(
-            of(&turn, "session.info")
+            messages_of_kind(&turn, "session.info")
                 .iter()
                 .any(|info| info["context"] == "kept"),
             "{:?}",
@@ -822,7 +834,7 @@ fn a_session_is_resumed_and_its_history_told_only_if_that_is_asked() {
             .filter(|message| message["history"] == true)
             .collect();
         assert_eq!(told.len(), if history { 2 } else { 0 }, "{told:?}");
-        let now: String = of(&turn, "output")
+        let now: String = messages_of_kind(&turn, "output")
             .iter()
             .filter(|output| output["history"] != true)
             .filter_map(|output| output["content"].as_str())
@@ -836,12 +848,12 @@ fn a_session_is_resumed_and_its_history_told_only_if_that_is_asked() {
         let turn = adapter.send("s", "now");
         assert_eq!((turn.text().as_str(), turn.status()), ("now", "completed"));
         assert!(
-            of(&turn, "session.info")
+            messages_of_kind(&turn, "session.info")
                 .iter()
                 .any(|info| info["context"] == "lost")
         );
         assert!(
-            of(&turn, "error")
+            messages_of_kind(&turn, "error")
                 .iter()
                 .any(|error| error["category"] == "session_not_found")
         );
@@ -923,7 +935,7 @@ fn options_of_the_agents_own_are_set_and_set_again_after_its_end() {
         let options = info["options"].as_array().unwrap().iter();
         options.map(|option| option["value"].clone()).collect()
     };
-    let infos = of(&turn, "session.info");
+    let infos = messages_of_kind(&turn, "session.info");
     let opened = infos.iter().find(|info| info["options"].is_array());
     assert_eq!(
         values(opened.unwrap()),
@@ -950,7 +962,7 @@ fn options_of_the_agents_own_are_set_and_set_again_after_its_end() {
     let turn = adapter.send("s", &steps(&json!([{ "exit": 1 }])));
     assert_eq!(turn.status(), "failed");
     let turn = adapter.send("s", "again");
-    let infos = of(&turn, "session.info");
+    let infos = messages_of_kind(&turn, "session.info");
     let opened = infos.iter().find(|info| info["options"].is_array());
     assert_eq!(
         values(opened.unwrap()),
@@ -1010,7 +1022,8 @@ fn a_request_that_names_its_call_alone_is_asked_with_what_was_told_of_it() {
     }
     let turn = adapter.finish("s");
     assert!(
-        turn.text().contains("terminal-2") && of(&turn, "permission.request").is_empty(),
+        turn.text().contains("terminal-2")
+            && messages_of_kind(&turn, "permission.request").is_empty(),
         "{}",
         turn.text()
     );
@@ -1041,7 +1054,8 @@ fn a_policy_decides_without_the_host() {
         let (mut adapter, _folder) = started(&config);
         let turn = adapter.send("s", &steps(&json!([{ "ask": [permission("a")] }])));
         assert!(
-            turn.text().contains(chosen) && of(&turn, "permission.request").is_empty(),
+            turn.text().contains(chosen)
+                && messages_of_kind(&turn, "permission.request").is_empty(),
             "{}",
             turn.text()
         );
@@ -1096,7 +1110,7 @@ fn what_an_agent_draws_is_a_file_and_what_cannot_be_one_is_text() {
         link(&folder.path().join("report.txt")),
         { "say": "seen" },
     ])));
-    let files: Vec<_> = of(&turn, "file.output")
+    let files: Vec<_> = messages_of_kind(&turn, "file.output")
         .into_iter()
         .map(|file| {
             let path = Path::new(file["file_path"].as_str().unwrap());
@@ -1148,7 +1162,7 @@ fn what_an_agent_draws_is_a_file_and_what_cannot_be_one_is_text() {
             { "say": "still here" },
         ])),
     );
-    assert_eq!(of(&turn, "file.output").len(), 0);
+    assert_eq!(messages_of_kind(&turn, "file.output").len(), 0);
     assert_eq!(
         turn.text().matches("[n](file://").count(),
         4,
@@ -1228,7 +1242,7 @@ fn skills_are_told_as_commands_and_put_into_the_inputs_that_call_them() {
         (turn.text().as_str(), turn.logs("meta").len()),
         ("/plan it", 0)
     );
-    let told: Vec<_> = of(&turn, "session.info")
+    let told: Vec<_> = messages_of_kind(&turn, "session.info")
         .into_iter()
         .filter(|info| info["commands"].is_array())
         .collect();
@@ -1239,7 +1253,7 @@ fn skills_are_told_as_commands_and_put_into_the_inputs_that_call_them() {
         .map(|one| &one["text"])
         .collect();
     assert_eq!(texts, ["/plan", "/review"]);
-    assert!(of(&turn, "error").iter().any(|error| {
+    assert!(messages_of_kind(&turn, "error").iter().any(|error| {
         error["message"]
             .as_str()
             .unwrap()
@@ -1357,7 +1371,7 @@ fn a_conversation_that_the_agent_does_not_hand_over_stays_with_its_session() {
         turn.error()
     );
     assert!(
-        of(&turn, "session.info")
+        messages_of_kind(&turn, "session.info")
             .iter()
             .any(|info| info["context"] == "lost")
     );
@@ -1385,7 +1399,7 @@ fn a_title_of_the_agent_goes_with_its_conversation() {
     adapter.open_with("t", json!({ "cwd": folder.path(), "resume": resume }));
     let turn = adapter.send("t", "hello");
     assert!(
-        of(&turn, "session.info")
+        messages_of_kind(&turn, "session.info")
             .iter()
             .any(|info| info["display_id"] == "Parser work")
     );
@@ -1538,7 +1552,7 @@ fn a_server_with_a_variable_that_is_not_set_is_left_out_and_reported() {
         let text = message["message"].as_str().unwrap_or_default();
         text.contains("MCP server notes") && text.contains("NO_SUCH_VARIABLE")
     };
-    let reports = of(&turn, "error");
+    let reports = messages_of_kind(&turn, "error");
     assert_eq!(
         reports.into_iter().filter(warned).count(),
         1,

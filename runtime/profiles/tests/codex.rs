@@ -194,7 +194,7 @@ impl Turn {
             .unwrap_or_default()
     }
 
-    fn of(&self, kind: &str) -> Vec<&Value> {
+    fn messages_of_kind(&self, kind: &str) -> Vec<&Value> {
         self.0
             .iter()
             .filter(|message| message["type"] == kind)
@@ -306,7 +306,7 @@ fn a_stop_interrupts_closes_what_is_open_and_keeps_the_thread() {
     hub.send(&json!({"type": "stop", "session_id": "a"}));
     let stopped = hub.end("a");
     assert_eq!(stopped.status(), "stopped");
-    assert_eq!(stopped.of("tool.end")[0]["is_error"], true);
+    assert_eq!(stopped.messages_of_kind("tool.end")[0]["is_error"], true);
     let next = hub.turn("a", "more");
     assert_eq!(
         (next.status(), next.text().as_str()),
@@ -354,7 +354,7 @@ fn a_steer_joins_the_running_turn() {
         "type": "user.input", "session_id": "a", "content": "hurry", "mode": "steer", "message_id": "m",
     }));
     let turn = hub.end("a");
-    assert_eq!(turn.of("steer.result")[0]["delivered"], true);
+    assert_eq!(turn.messages_of_kind("steer.result")[0]["delivered"], true);
     assert!(
         hub.told().contains(r#""expectedTurnId":"turn-1""#),
         "{}",
@@ -406,8 +406,8 @@ fn a_withdrawn_request_is_cancelled_and_an_unknown_one_refused() {
         (turn.status(), turn.text().as_str()),
         ("completed", "withdrawn")
     );
-    let asked = turn.of("permission.request").len();
-    let cancelled = turn.of("permission.cancel").len();
+    let asked = turn.messages_of_kind("permission.request").len();
+    let cancelled = turn.messages_of_kind("permission.cancel").len();
     assert_eq!(asked, cancelled, "{:?}", turn.0);
     let turn = hub.turn("a", "odd");
     assert_eq!(
@@ -425,7 +425,7 @@ fn an_unknown_thread_is_begun_afresh_and_a_known_one_is_kept() {
         let turn = hub.turn(thread, "hello");
         assert_eq!(turn.status(), "completed");
         let told = turn
-            .of("session.info")
+            .messages_of_kind("session.info")
             .iter()
             .any(|info| info["context"] == context);
         assert!(told, "{context}: {:?}", turn.0);
@@ -548,7 +548,7 @@ fn a_version_without_an_app_server_is_driven_by_exec() {
     let turn = hub.turn("b", "hello");
     assert_eq!(turn.status(), "completed");
     assert!(
-        turn.of("session.info")
+        turn.messages_of_kind("session.info")
             .iter()
             .any(|info| info["context"] == "lost"),
         "{:?}",

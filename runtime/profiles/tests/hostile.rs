@@ -163,7 +163,7 @@ impl Stage {
     /// The processes of an agent whose conversation is a session's: those that work in its folder,
     /// or the one of all.
     fn agents(&self, session: &str) -> Vec<u32> {
-        let all = orphans::of(self.folder.path());
+        let all = orphans::find_processes(self.folder.path());
         let folder = self.folder.path().join(session);
         let here = |number: &u32| match self.profile.process {
             Process::Each => {

@@ -171,7 +171,7 @@ impl AcpAgent {
 
     /// The first version that speaks ACP, if not all do.
     pub(crate) fn first_version(&self) -> Option<Version> {
-        self.since().of(self.side.first.as_deref()?)
+        self.since().first_version(self.side.first.as_deref()?)
     }
 
     fn option<'c, T: Deserialize<'c>>(&'c self, key: &str) -> Option<T> {
@@ -492,7 +492,7 @@ impl AcpAgent {
     fn give_skills(&self, options: &Options, prepared: &mut Prepared) {
         match &self.side.skills {
             SkillsWay::Inputs => {
-                prepared.skills = Roster::of(&options.skills, &mut prepared.warnings);
+                prepared.skills = Roster::from_skills(&options.skills, &mut prepared.warnings);
             }
             SkillsWay::Folder {
                 variable,

@@ -113,7 +113,7 @@ mod tests {
             folder.path().join("review"),
             folder.path().join("plan")
         ])];
-        let skills = Roster::of(&paths, &mut Vec::new());
+        let skills = Roster::from_skills(&paths, &mut Vec::new());
         let told = reader(&["plan", "MCP:files"]);
         // Input, whether it is put in, whether it is a command, whether something is reported at once.
         for (input, is_put_in, is_command, is_told) in [
@@ -140,7 +140,7 @@ mod tests {
     fn before_the_agent_has_told_its_commands_a_word_may_be_one() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("SKILL.md"), "Look.").unwrap();
-        let skills = Roster::of(&[json!({ "review": folder.path() })], &mut Vec::new());
+        let skills = Roster::from_skills(&[json!({ "review": folder.path() })], &mut Vec::new());
         let silent = Reader::default();
         let call = detect("/compact now", &skills, &silent);
         let note = call.note.unwrap();

@@ -24,7 +24,7 @@ pub(crate) struct Content {
 
 impl Content {
     /// Reads a tool call's `content`.
-    pub(crate) fn of(tool_call: &Value) -> Self {
+    pub(crate) fn from_tool_call(tool_call: &Value) -> Self {
         let mut content = Self::default();
         for one in list(tool_call, "content") {
             match text(one, "type") {

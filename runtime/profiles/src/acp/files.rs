@@ -277,7 +277,7 @@ mod tests {
         (folder, Directories::new([root.clone()]), root)
     }
 
-    fn of(root: &Path, path: &str) -> Value {
+    fn path_params(root: &Path, path: &str) -> Value {
         json!({ "path": root.join(path) })
     }
 
@@ -289,7 +289,7 @@ mod tests {
                 .read(params)
                 .map(|answer| answer["content"].as_str().unwrap().to_owned())
         };
-        let mut params = of(&root, "sub/a.txt");
+        let mut params = path_params(&root, "sub/a.txt");
         assert_eq!(read(&params).unwrap(), "one\ntwo\nthree\n");
         params["line"] = json!(2);
         params["limit"] = json!(1);
@@ -298,8 +298,11 @@ mod tests {
         assert_eq!(read(&params).unwrap(), "one\n");
         params["line"] = json!(99);
         assert_eq!(read(&params).unwrap(), "");
-        assert_eq!(read(&of(&root, "sub/none.txt")).unwrap_err().0, NOT_FOUND);
-        assert!(read(&of(&root, "sub")).is_err());
+        assert_eq!(
+            read(&path_params(&root, "sub/none.txt")).unwrap_err().0,
+            NOT_FOUND
+        );
+        assert!(read(&path_params(&root, "sub")).is_err());
         assert!(read(&json!({})).is_err() && read(&json!({"path": 3})).is_err());
     }
 
@@ -319,7 +322,7 @@ mod tests {
             "",
             ".",
         ] {
-            let mut params = of(&root, path);
+            let mut params = path_params(&root, path);
             assert!(directories.read(&params).is_err(), "{path:?} was read");
             params["content"] = json!("overwritten");
             assert!(directories.write(&params).is_err(), "{path:?} was written");
@@ -365,7 +368,7 @@ mod tests {
     #[test]
     fn files_are_written_with_their_directories() {
         let (_folder, directories, root) = ground();
-        let mut params = of(&root, "new/deep/b.txt");
+        let mut params = path_params(&root, "new/deep/b.txt");
         params["content"] = json!("longer than before");
         directories.write(&params).unwrap();
         params["content"] = json!("short");
@@ -375,7 +378,7 @@ mod tests {
             "short"
         );
         assert!(
-            directories.write(&of(&root, "c.txt")).is_err(),
+            directories.write(&path_params(&root, "c.txt")).is_err(),
             "no content"
         );
         assert!(!root.join("c.txt").exists());
@@ -386,12 +389,12 @@ mod tests {
         let (_folder, directories, root) = ground();
         let fifo = root.join("fifo");
         rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::from_raw_mode(0o600)).unwrap();
-        let mut params = of(&root, "fifo");
+        let mut params = path_params(&root, "fifo");
         assert!(directories.read(&params).is_err());
         params["content"] = json!("x");
         assert!(directories.write(&params).is_err());
         std::fs::write(root.join("binary"), [0xff, 0xfe]).unwrap();
-        assert!(directories.read(&of(&root, "binary")).is_err());
+        assert!(directories.read(&path_params(&root, "binary")).is_err());
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl InitializeResponse {
     ///
     /// # Errors
     /// `protocol` where the agent speaks another version.
-    pub(crate) fn of(answer: &Value) -> Result<Self, Error> {
+    pub(crate) fn parse(answer: &Value) -> Result<Self, Error> {
         let version = answer["protocolVersion"].as_u64().unwrap_or(VERSION);
         if version != VERSION {
             return Err(Error::new(
@@ -151,7 +151,7 @@ impl InitializeResponse {
             logins: list(answer, "authMethods")
                 .iter()
                 .take(64)
-                .filter_map(Login::of)
+                .filter_map(Login::from_method)
                 .collect(),
         })
     }
@@ -227,7 +227,7 @@ impl InitializeResponse {
 }
 
 impl Login {
-    fn of(method: &Value) -> Option<Self> {
+    fn from_method(method: &Value) -> Option<Self> {
         let id = text(method, "id")?;
         let told = list(method, "vars")
             .iter()
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn capabilities_are_true_or_an_object_and_anything_else_is_none() {
-        let initialized = InitializeResponse::of(&json!({
+        let initialized = InitializeResponse::parse(&json!({
             "protocolVersion": 1,
             "agentCapabilities": {
                 "loadSession": true,
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_login_is_named_with_the_next_step_and_one_in_a_terminal_is_refused() {
-        let initialized = InitializeResponse::of(&json!({ "authMethods": [
+        let initialized = InitializeResponse::parse(&json!({ "authMethods": [
             { "id": "oauth", "name": "Browser" },
             { "id": "tty", "name": "Setup", "type": "terminal", "args": ["--setup"] },
         ] }))
@@ -333,9 +333,9 @@ mod tests {
             json!([]),
             json!({"agentCapabilities": 3, "authMethods": {}}),
         ] {
-            assert!(!InitializeResponse::of(&answer).unwrap().loads);
+            assert!(!InitializeResponse::parse(&answer).unwrap().loads);
         }
-        let error = InitializeResponse::of(&json!({"protocolVersion": 2})).unwrap_err();
+        let error = InitializeResponse::parse(&json!({"protocolVersion": 2})).unwrap_err();
         assert_eq!(error.failure().category, Some(Category::Protocol));
     }
 }

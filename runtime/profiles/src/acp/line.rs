@@ -154,7 +154,7 @@ impl<'s> SessionLine<'s> {
                 let request = match method.as_str() {
                     "session/request_permission" => Ok(Request::Tool(params)),
                     "elicitation/create" => Ok(Request::Elicitation(params)),
-                    "terminal/create" => Order::of(&params).and_then(|mut order| {
+                    "terminal/create" => Order::from_params(&params).and_then(|mut order| {
                         let directories = &self.session.directories;
                         let cwd = directories.directory(order.cwd())?;
                         if cwd == directories.directory(None)? {

@@ -53,7 +53,7 @@ impl Allowance {
         if self.files >= MOST_FILES {
             return None;
         }
-        let media = Media::of(block, MOST_BYTES.saturating_sub(self.bytes).min(LARGEST))?;
+        let media = Media::from_block(block, MOST_BYTES.saturating_sub(self.bytes).min(LARGEST))?;
         self.files += 1;
         if let Source::Bytes(bytes) = &media.source {
             self.spend(bytes.len());
@@ -69,7 +69,7 @@ impl Allowance {
 
 impl Media {
     /// Reads a content block whose file has at most so many bytes.
-    fn of(block: &Value, most: usize) -> Option<Self> {
+    fn from_block(block: &Value, most: usize) -> Option<Self> {
         match text(block, "type")? {
             kind @ ("image" | "audio") => Self::encoded(kind, block, text(block, "data")?, most),
             "resource" => {

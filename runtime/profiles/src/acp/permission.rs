@@ -68,7 +68,7 @@ pub(crate) fn request(
 ) -> Permission {
     let tool_call = &params["toolCall"];
     let input = &tool_call["rawInput"];
-    let content = Content::of(tool_call);
+    let content = Content::from_tool_call(tool_call);
     let title = text(tool_call, "title");
     let resource = resource(tool_call, input).or(title).unwrap_or(tool);
     let description = match (title, content.text.as_str()) {
@@ -128,7 +128,7 @@ pub(crate) struct Word<'a> {
 }
 
 impl<'a> Word<'a> {
-    pub(crate) fn of(decision: &'a Decision) -> Self {
+    pub(crate) fn from_decision(decision: &'a Decision) -> Self {
         Self {
             approved: decision.is_approved(),
             option: decision.option_id.as_deref(),

@@ -128,7 +128,7 @@ impl Link {
         .await?;
         Ok(Self {
             peer,
-            initialized: InitializeResponse::of(&answer)?,
+            initialized: InitializeResponse::parse(&answer)?,
             client_files,
         })
     }

@@ -209,7 +209,7 @@ impl<'s> Requests<'s> {
         let settled = match what {
             What::Question(..) => return Settled::default(),
             What::Tool(request) => {
-                let outcome = permission::outcome(Word::of(decision), &request.offered);
+                let outcome = permission::outcome(Word::from_decision(decision), &request.offered);
                 self.settle_tool(id, &outcome, request, out)
             }
             What::Terminal(order, cwd) => {

@@ -59,7 +59,7 @@ const QUIET_VARIABLES: [&str; 6] = [
 
 impl Order {
     /// Reads `terminal/create`.
-    pub(crate) fn of(params: &Value) -> Result<Self, (i64, String)> {
+    pub(crate) fn from_params(params: &Value) -> Result<Self, (i64, String)> {
         let command = text(params, "command")
             .ok_or_else(|| (INVALID_PARAMS, "`command` is missing".to_owned()))?;
         let variable = |one: &Value| {
@@ -353,7 +353,7 @@ mod tests {
 
     async fn run(terminals: &Terminals, script: &str, keeps: u64) -> Value {
         let params = json!({"command": "sh", "args": ["-c", script], "outputByteLimit": keeps, "env": [{"name": "WHO", "value": "me"}, 3]});
-        let order = Order::of(&params).unwrap();
+        let order = Order::from_params(&params).unwrap();
         let answer = terminals
             .create(&order, None, &Launch::new("agent"))
             .await
@@ -403,11 +403,11 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_run_is_told() {
-        let order = Order::of(&json!({"command": "no-such-program"})).unwrap();
+        let order = Order::from_params(&json!({"command": "no-such-program"})).unwrap();
         let answer = Terminals::default()
             .create(&order, None, &Launch::new("agent"))
             .await;
         assert!(answer.unwrap_err().1.contains("no-such-program"));
-        assert!(Order::of(&json!({"command": 7})).is_err());
+        assert!(Order::from_params(&json!({"command": 7})).is_err());
     }
 }

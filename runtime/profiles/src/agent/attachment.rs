@@ -66,10 +66,8 @@ pub(crate) enum Native {
 /// Reads a file in a form that this agent accepts. An unreadable one is passed on by its path, so
 /// that the agent reports the problem.
 pub(crate) fn read(file: &FileInput, native: Native) -> Attachment {
-    let (by_path, path) = (
-        |bytes| Attachment::Path(path_text(file, bytes)),
-        Path::new(&file.file_path),
-    );
+    let by_path = |bytes| Attachment::Path(path_text(file, bytes));
+    let path = Path::new(&file.file_path);
     let Ok((bytes, length)) = contents(path, native) else {
         return by_path(None);
     };

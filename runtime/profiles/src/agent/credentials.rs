@@ -91,7 +91,7 @@ pub(crate) const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
 pub(crate) const CODEX_API_KEY: &str = "CODEX_API_KEY";
 
 /// Returns the credentials that a profile accepts; `None` for one that needs none of ours.
-pub(crate) fn of(profile: &str) -> Option<&'static Credentials> {
+pub(crate) fn for_profile(profile: &str) -> Option<&'static Credentials> {
     agents::by_name(profile)?.credentials.as_ref()
 }
 
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn what_is_set_is_found_and_what_is_missing_is_named() {
-        let claude = of("claude-code").unwrap();
+        let claude = for_profile("claude-code").unwrap();
         assert_eq!(
             claude.found(|name| (name == "CLAUDE_CODE_OAUTH_TOKEN").then(|| "t".to_owned())),
             ["CLAUDE_CODE_OAUTH_TOKEN"]
@@ -259,7 +259,7 @@ mod tests {
         ] {
             assert!(missing.contains(part), "{missing}");
         }
-        assert_eq!(of("generic-cli"), None);
+        assert_eq!(for_profile("generic-cli"), None);
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
             ("github-copilot", &[("HOME", "/h")][..], None),
             ("pi", &[][..], None),
         ] {
-            let found = of(profile).unwrap().file(set(variables));
+            let found = for_profile(profile).unwrap().file(set(variables));
             assert_eq!(
                 found.as_deref(),
                 file.map(std::path::Path::new),
@@ -322,8 +322,11 @@ mod tests {
 
     #[test]
     fn what_is_set_passes_with_what_it_needs_and_no_more() {
-        let passed =
-            |profile: &str, set: &[&str]| of(profile).unwrap().passed(|name| set.contains(&name));
+        let passed = |profile: &str, set: &[&str]| {
+            for_profile(profile)
+                .unwrap()
+                .passed(|name| set.contains(&name))
+        };
         let aws = [
             "AWS_ACCESS_KEY_ID",
             "AWS_SECRET_ACCESS_KEY",
@@ -353,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_key_that_is_taken_only_at_times_passes_and_is_not_found() {
-        let codex = of("codex").unwrap();
+        let codex = for_profile("codex").unwrap();
         let key = |name: &str| (name == "OPENAI_API_KEY").then(|| "k".to_owned());
         assert!(codex.found(key).is_empty() && codex.sources(key).is_empty());
         assert_eq!(codex.passed(|name| key(name).is_some()), ["OPENAI_API_KEY"]);
@@ -371,10 +374,12 @@ mod tests {
         std::fs::create_dir(home.path().join(".claude")).unwrap();
         std::fs::write(home.path().join(".claude/.credentials.json"), "{}").unwrap();
         let sources = |set: &[&str]| {
-            of("claude-code").unwrap().sources(|name| match name {
-                "HOME" => Some(home.path().to_str().unwrap().to_owned()),
-                name => set.contains(&name).then(|| "s3cret".to_owned()),
-            })
+            for_profile("claude-code")
+                .unwrap()
+                .sources(|name| match name {
+                    "HOME" => Some(home.path().to_str().unwrap().to_owned()),
+                    name => set.contains(&name).then(|| "s3cret".to_owned()),
+                })
         };
         assert_eq!(sources(&[]), ["~/.claude/.credentials.json"]);
         assert_eq!(

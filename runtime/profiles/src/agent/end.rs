@@ -171,7 +171,10 @@ impl EndSigns {
     pub(crate) fn end_step(&mut self, reason: &str) {
         self.step = ModelStep::Ended(reason.chars().take(MAX_REASON_CHARS).collect());
         self.has_worked = true;
-        if matches!(StepEnd::of(reason), StepEnd::Finished | StepEnd::InWork) {
+        if matches!(
+            StepEnd::from_reason(reason),
+            StepEnd::Finished | StepEnd::InWork
+        ) {
             self.note_success();
         }
     }
@@ -290,7 +293,7 @@ impl EndSigns {
             ModelStep::Ended(reason) => reason.as_str(),
             ModelStep::Unknown | ModelStep::Open => "",
         };
-        match StepEnd::of(reason) {
+        match StepEnd::from_reason(reason) {
             StepEnd::InWork => return unfinished(&format!("its last step ended for {reason:?}")),
             StepEnd::Aborted => return TurnEnd::Ended(Error::stopped()),
             StepEnd::Refused => {
@@ -345,7 +348,7 @@ enum StepEnd {
 
 impl StepEnd {
     /// Reads a reason, in the words of any agent.
-    fn of(reason: &str) -> Self {
+    fn from_reason(reason: &str) -> Self {
         let output = "the model has reached its output limit";
         match reason {
             "" | "completed" | "end_turn" | "stop" | "stop_sequence" => Self::Finished,
@@ -368,7 +371,7 @@ impl StepEnd {
 
 /// Returns true if a step that ended for this reason has no whole answer.
 pub(crate) fn is_cut_off(reason: &str) -> bool {
-    StepEnd::of(reason) == StepEnd::CutOff
+    StepEnd::from_reason(reason) == StepEnd::CutOff
 }
 
 /// The message that ends a turn by an error. A stop has no failure.
@@ -410,7 +413,7 @@ pub(crate) fn explain_timeout(timeout: Error, last_error: Option<&Error>, stderr
     if !stderr.is_empty() {
         text.push_str(&format!("; its stderr: {stderr}"));
     }
-    failure::of(category, text, None)
+    failure::with_category(category, text, None)
 }
 
 #[cfg(test)]

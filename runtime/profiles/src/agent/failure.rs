@@ -56,13 +56,17 @@ pub(crate) fn retry_at(text: &str, now: SystemTime) -> Option<SystemTime> {
 /// budgets and quotas end it as `limit`.
 pub(crate) fn failed(text: impl Into<String>, http: Option<u16>) -> Error {
     let text = text.into();
-    of(classify(&text, http), text, http)
+    with_category(classify(&text, http), text, http)
 }
 
 /// [`failed`], for a category that is known already. Of a provider's JSON its message is shown.
-pub(crate) fn of(category: Category, text: impl Into<String>, http: Option<u16>) -> Error {
+pub(crate) fn with_category(
+    category: Category,
+    text: impl Into<String>,
+    http: Option<u16>,
+) -> Error {
     let text = text.into();
-    let message = message(&sentence::of(&text));
+    let message = message(&sentence::unwrap_json(&text));
     let error = match category {
         Category::MaxTurns | Category::UsageLimit => Error::limit(category, message),
         _ => Error::new(category, message),

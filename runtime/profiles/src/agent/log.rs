@@ -96,7 +96,7 @@ impl SessionLog {
             ..State::default()
         };
         Arc::new(Self {
-            secrets: LogSecrets::of(options),
+            secrets: LogSecrets::from_options(options),
             state: Mutex::new(state),
             arrived: Notify::new(),
             process: Mutex::default(),

@@ -88,7 +88,7 @@ impl Options {
     /// restricts nothing.
     ///
     /// # Errors
-    /// As of [`Options::of`].
+    /// As of [`Options::new`].
     pub(crate) async fn read(
         session: &Session,
         common: &Common,
@@ -101,7 +101,7 @@ impl Options {
             );
             session.emit(failure::warning(Category::Other, text)).await;
         }
-        Self::of(common, start)
+        Self::new(common, start)
     }
 
     /// Creates the options of a session; their secrets are hidden in all output from now on, while
@@ -109,7 +109,7 @@ impl Options {
     ///
     /// # Errors
     /// They hold more secrets than can be hidden, or an `output_schema` that no agent accepts.
-    pub(crate) fn of(common: &Common, start: SessionStart) -> Result<Self, Error> {
+    pub(crate) fn new(common: &Common, start: SessionStart) -> Result<Self, Error> {
         let secrets = secrets::hold(&start)?;
         start.output_schema.as_ref().map_or(Ok(()), check_schema)?;
         Ok(Self {

@@ -108,7 +108,7 @@ pub(crate) struct Ended {
 impl Ended {
     /// The end of a program called `agent`, for tests of what reads it.
     #[cfg(test)]
-    pub(crate) fn of(code: i32, stderr: &str) -> Self {
+    pub(crate) fn with_stderr(code: i32, stderr: &str) -> Self {
         let exit = Exit {
             code: Some(code),
             signal: None,
@@ -138,7 +138,7 @@ impl Ended {
                 self.name, self.exit
             )
         };
-        failure::of(category, text, None)
+        failure::with_category(category, text, None)
     }
 }
 
@@ -386,7 +386,7 @@ pub(crate) fn not_started(error: &SpawnError) -> Error {
         text.push_str(": ");
         text.push_str(&source.to_string());
     }
-    failure::of(category, text, None)
+    failure::with_category(category, text, None)
 }
 
 #[cfg(test)]

@@ -194,12 +194,12 @@ fn price(usage: &mut Usage, model: Option<&str>) {
     let cost = match usage.models.as_mut().filter(|models| !models.is_empty()) {
         None => {
             let model = usage.model.as_deref().or(model);
-            model.and_then(|model| prices.cost(model, Tokens::of(usage).priced()))
+            model.and_then(|model| prices.cost(model, Tokens::from_usage(usage).priced()))
         }
         Some(models) => {
             let of_each = models
                 .iter()
-                .map(|(model, part)| prices.cost(model, Tokens::of_model(part).priced()));
+                .map(|(model, part)| prices.cost(model, Tokens::from_model_usage(part).priced()));
             // One without a price leaves the whole unknown.
             of_each.sum()
         }

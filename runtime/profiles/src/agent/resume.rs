@@ -121,7 +121,7 @@ mod tests {
             cwd,
             ..SessionStart::default()
         };
-        let mut options = Options::of(&Common::for_test("agent"), start).unwrap();
+        let mut options = Options::new(&Common::for_test("agent"), start).unwrap();
         let resume = Resume {
             params: Json::from_serialize(params).ok(),
             ..Resume::default()

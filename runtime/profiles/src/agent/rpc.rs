@@ -70,7 +70,7 @@ pub(crate) struct Id(Box<RawValue>);
 impl Id {
     /// An id of this text, for tests.
     #[cfg(test)]
-    pub(crate) fn of(text: Box<RawValue>) -> Self {
+    pub(crate) fn from_raw(text: Box<RawValue>) -> Self {
         Self(text)
     }
 
@@ -414,7 +414,7 @@ impl Peer {
                     return;
                 };
                 let answer = match message.error {
-                    Some(error) => Err(CallError::Rpc(RpcError::of(error))),
+                    Some(error) => Err(CallError::Rpc(RpcError::from_value(error))),
                     None => Ok(message.result.unwrap_or(RawValue::NULL).to_owned()),
                 };
                 // The caller may have given up.

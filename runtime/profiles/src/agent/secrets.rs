@@ -61,7 +61,7 @@ impl std::fmt::Debug for HiddenValues {
 }
 
 impl LogSecrets {
-    pub(crate) fn of(options: &Options) -> Self {
+    pub(crate) fn from_options(options: &Options) -> Self {
         let mut values: Vec<_> = options.env.clone().into_iter().collect();
         for servers in &options.mcp_servers {
             collect(servers, None, &mut values);

@@ -84,7 +84,8 @@ impl Skill {
 /// paths or of `{name, path}`, or one of them, or a map from names to paths. An unusable one is
 /// reported and left out; of two of one name the later is used.
 pub(crate) fn parse(skills: &[Value]) -> (Vec<Skill>, Vec<String>) {
-    let (mut parsed, mut warnings) = (Vec::<Skill>::new(), Vec::new());
+    let mut parsed: Vec<Skill> = Vec::new();
+    let mut warnings = Vec::new();
     for entry in skills.iter().flat_map(entries) {
         match entry {
             _ if parsed.len() >= MOST => {

@@ -23,7 +23,7 @@ pub(crate) enum Carrier {
 
 impl Carrier {
     /// By argument where it is short, else by file.
-    pub(crate) fn of(prompt: &str) -> io::Result<Self> {
+    pub(crate) fn for_prompt(prompt: &str) -> io::Result<Self> {
         // An argument cannot hold a NUL.
         if prompt.len() <= LONGEST_ARGUMENT && !prompt.contains('\0') {
             return Ok(Self::Argument(prompt.to_owned()));
@@ -76,18 +76,18 @@ mod tests {
 
     #[test]
     fn a_short_prompt_is_an_argument_and_a_long_one_a_private_file() {
-        let carrier = Carrier::of("Be brief.\n").unwrap();
+        let carrier = Carrier::for_prompt("Be brief.\n").unwrap();
         assert_eq!(
             carrier.arguments("--text", "--file"),
             ["--text", "Be brief.\n"]
         );
         assert!(matches!(
-            Carrier::of(&"x".repeat(LONGEST_ARGUMENT)),
+            Carrier::for_prompt(&"x".repeat(LONGEST_ARGUMENT)),
             Ok(Carrier::Argument(_))
         ));
 
         let long = format!("{}\n", "ü".repeat(LONGEST_ARGUMENT));
-        let carrier = Carrier::of(&long).unwrap();
+        let carrier = Carrier::for_prompt(&long).unwrap();
         let [option, path] = carrier.arguments("--text", "--file");
         assert_eq!(option, "--file");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), long);
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_prompt_with_a_null_is_no_argument() {
-        assert!(matches!(Carrier::of("a\0b"), Ok(Carrier::File(_))));
+        assert!(matches!(Carrier::for_prompt("a\0b"), Ok(Carrier::File(_))));
     }
 
     #[test]

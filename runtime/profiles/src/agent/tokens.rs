@@ -45,8 +45,8 @@ macro_rules! counts {
     };
 }
 
-counts!(Usage, of, usage);
-counts!(ModelUsage, of_model, model_usage);
+counts!(Usage, from_usage, usage);
+counts!(ModelUsage, from_model_usage, model_usage);
 
 impl Tokens {
     /// Returns the counts that have a price.
@@ -97,7 +97,7 @@ impl Tokens {
             scope: Some(UsageScope::Turn),
             ..Usage::default()
         });
-        *sum = Self::of(sum)
+        *sum = Self::from_usage(sum)
             .plus(self.caches_read())
             .usage(std::mem::take(sum));
         if let Some(cost) = cost_usd {

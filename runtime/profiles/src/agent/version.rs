@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use trunkline_sdk::{Category, Error};
 
-pub(crate) use self::probe::{ProgramOutput, hear, of, probe};
+pub(crate) use self::probe::{ProgramOutput, find_version, hear, probe};
 
 /// A version: major, minor, patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,12 +77,12 @@ pub(crate) struct Since<'f> {
 
 impl Since<'_> {
     /// The first version that has it, if not all have it.
-    pub(crate) fn of(self, what: &str) -> Option<Version> {
+    pub(crate) fn first_version(self, what: &str) -> Option<Version> {
         self.first.get(what).copied()
     }
 
     pub(crate) fn has(self, what: &str, version: Option<Version>) -> bool {
-        self.of(what)
+        self.first_version(what)
             .zip(version)
             .is_none_or(|(since, version)| since <= version)
     }
@@ -97,7 +97,7 @@ impl Since<'_> {
         wanted: &str,
         version: Option<Version>,
     ) -> Result<(), Error> {
-        match self.of(what).zip(version) {
+        match self.first_version(what).zip(version) {
             Some((since, version)) if version < since => Err(Error::new(
                 Category::Other,
                 format!(

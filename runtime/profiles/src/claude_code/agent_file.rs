@@ -115,7 +115,7 @@ mod tests {
         start: SessionStart,
     ) -> (Result<String, Error>, Vec<String>) {
         let settings: ClaudeCode = serde_json::from_value(configured).unwrap();
-        let options = Options::of(&settings.common(), start).unwrap();
+        let options = Options::new(&settings.common(), start).unwrap();
         let mut warnings = Vec::new();
         let fill = |text: &str| template::fill(text, "", "s1", &options.variables);
         let agent = settings.agent.clone().unwrap();

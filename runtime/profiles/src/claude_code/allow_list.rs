@@ -114,7 +114,7 @@ mod tests {
             allowed_tools: Some(tools.iter().map(|tool| (*tool).to_owned()).collect()),
             ..SessionStart::default()
         };
-        AllowList::new(&Options::of(&ClaudeCode::default().common(), start).unwrap())
+        AllowList::new(&Options::new(&ClaudeCode::default().common(), start).unwrap())
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
             assert!(error.contains("`allowed_tools`"), "{entry:?}: {error}");
         }
         let start = SessionStart::default();
-        let options = Options::of(&ClaudeCode::default().common(), start).unwrap();
+        let options = Options::new(&ClaudeCode::default().common(), start).unwrap();
         assert!(AllowList::new(&options).unwrap().is_none());
     }
 }

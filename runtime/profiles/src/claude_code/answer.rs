@@ -46,13 +46,13 @@ impl Answer {
     pub(super) fn block(&mut self, kind: Option<Kind>) {
         self.blocks += 1;
         if let Some(kind) = kind {
-            self.of(kind).blocks.push_back(String::new());
+            self.streamed_mut(kind).blocks.push_back(String::new());
         }
     }
 
     /// A piece of a block. Returns what is new of it.
     pub(super) fn piece(&mut self, kind: Kind, piece: &str) -> String {
-        let streamed = self.of(kind);
+        let streamed = self.streamed_mut(kind);
         match streamed.blocks.back_mut() {
             Some(block) => block.push_str(piece),
             None => streamed.blocks.push_back(piece.to_owned()),
@@ -63,7 +63,7 @@ impl Answer {
     /// Takes a whole block of the message of this id. Returns the part that was not streamed.
     pub(super) fn whole(&mut self, id: Option<&str>, kind: Kind, whole: &str) -> String {
         let streams = self.id.is_some() && self.id.as_deref() == id;
-        let streamed = self.of(kind);
+        let streamed = self.streamed_mut(kind);
         let pieces = if streams {
             streamed.blocks.pop_front()
         } else {
@@ -111,7 +111,7 @@ impl Answer {
         *self = Self::default();
     }
 
-    fn of(&mut self, kind: Kind) -> &mut Streamed {
+    fn streamed_mut(&mut self, kind: Kind) -> &mut Streamed {
         match kind {
             Kind::Text => &mut self.text,
             Kind::Thought => &mut self.thought,

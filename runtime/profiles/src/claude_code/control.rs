@@ -33,7 +33,7 @@ pub(super) struct Ask {
 
 impl Ask {
     /// Reads a `can_use_tool` request.
-    pub(super) fn of(request_id: &str, request: &Value) -> Self {
+    pub(super) fn from_request(request_id: &str, request: &Value) -> Self {
         let mut suggestions: Vec<_> = list(request, "permission_suggestions")
             .iter()
             .filter_map(for_session)

@@ -57,7 +57,7 @@ pub(super) async fn diagnose(settings: &ClaudeCode) -> Vec<Check> {
 async fn logged_in(launch: &Launch, settings: &ClaudeCode) -> Vec<Check> {
     let mut checks = Vec::new();
     let configured = |name: &str| variables::value(&settings.env, name);
-    let missing = credentials::of("claude-code").map(|known| {
+    let missing = credentials::for_profile("claude-code").map(|known| {
         let sources = known.sources(configured);
         checks.extend(diagnose::used(
             "claude-code",

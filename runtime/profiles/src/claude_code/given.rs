@@ -79,7 +79,7 @@ impl Given {
         let prompt = options
             .system_prompt
             .as_deref()
-            .map(Carrier::of)
+            .map(Carrier::for_prompt)
             .transpose()?;
         let settings = match settings.sandbox {
             true => {
@@ -223,7 +223,7 @@ mod tests {
 
     fn given(configured: Value, start: SessionStart) -> (Result<Given, Error>, Vec<String>) {
         let settings = settings(configured);
-        let options = Options::of(&settings.common(), start).unwrap();
+        let options = Options::new(&settings.common(), start).unwrap();
         let mut warnings = Vec::new();
         let given = Given::new(&settings, &options, "s1", &mut warnings);
         (given, warnings)

@@ -196,7 +196,7 @@ impl Outcome {
             "server_error" if said == Category::Other => Category::Overloaded,
             _ => said,
         };
-        let error = failure::of(category, message, status);
+        let error = failure::with_category(category, message, status);
         match &self.resets_at {
             Some(time) if matches!(category, Category::RateLimit | Category::UsageLimit) => {
                 error.retry_at(time.clone())

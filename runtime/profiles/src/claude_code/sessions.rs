@@ -177,7 +177,7 @@ fn transcripts(folder: BorrowedFd<'_>, number: usize, found: &mut Vec<Found>) {
 fn entry(projects: BorrowedFd<'_>, name: &str, found: &Found) -> Option<SessionEntry> {
     let folder = folder(projects, name)?;
     let (head, tail) = ends(folder.as_fd(), &format!("{}.jsonl", found.id)).ok()?;
-    let summary = TranscriptSummary::of(&head, &tail);
+    let summary = TranscriptSummary::from_head_and_tail(&head, &tail);
     let time = |time: SystemTime| humantime::format_rfc3339_seconds(time).to_string();
     summary.is_conversation().then(|| SessionEntry {
         native_session_id: found.id.clone(),

@@ -30,7 +30,7 @@ pub(super) struct TranscriptSummary {
 }
 
 impl TranscriptSummary {
-    pub(super) fn of(head: &[u8], tail: &[u8]) -> Self {
+    pub(super) fn from_head_and_tail(head: &[u8], tail: &[u8]) -> Self {
         let mut summary = Self::default();
         for line in [head, tail]
             .into_iter()
@@ -127,7 +127,7 @@ mod tests {
 
     fn summary_of(lines: &[Value]) -> TranscriptSummary {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        TranscriptSummary::of(text.as_bytes(), b"")
+        TranscriptSummary::from_head_and_tail(text.as_bytes(), b"")
     }
 
     fn user(content: &Value) -> Value {
@@ -209,7 +209,7 @@ mod tests {
         ] {
             assert!(!summary_of(&lines).is_conversation(), "{lines:?}");
         }
-        let cut = TranscriptSummary::of(
+        let cut = TranscriptSummary::from_head_and_tail(
             b"{\"type\":\"user\",\"mess",
             b"age\":1}\n\xff\xfe\n{\"type\":\"assistant\"}\n",
         );

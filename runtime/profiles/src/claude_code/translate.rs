@@ -119,7 +119,7 @@ impl Translator {
                 subtype: subtype.to_owned(),
             });
         }
-        let mut ask = Ask::of(request_id, request);
+        let mut ask = Ask::from_request(request_id, request);
         ask.parent = ask
             .tool_use_id()
             .and_then(|call| self.tools.parent(call))

@@ -80,7 +80,7 @@ pub(super) fn add(usage: &mut Usage, more: Usage) {
         // Half of a cost is not the cost.
         _ => None,
     };
-    let tokens = Tokens::of(usage).plus(Tokens::of(&more));
+    let tokens = Tokens::from_usage(usage).plus(Tokens::from_usage(&more));
     let model = more.model.or(usage.model.take());
     // Told apart by model only where one answer is all there is.
     *usage = tokens.usage(Usage {
@@ -135,7 +135,7 @@ fn sum(models: &BTreeMap<String, ModelUsage>) -> Option<Usage> {
     let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
     let tokens = models
         .values()
-        .map(Tokens::of_model)
+        .map(Tokens::from_model_usage)
         .reduce(|sum, more| sum.with(more, both))?;
     Some(tokens.usage(Usage::default()))
 }

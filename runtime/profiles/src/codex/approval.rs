@@ -49,7 +49,7 @@ pub(super) struct Answers {
 
 impl Ask {
     /// Reads a request of the app server.
-    pub(super) fn of(method: &str, params: &Value, translator: &Translator) -> Self {
+    pub(super) fn from_request(method: &str, params: &Value, translator: &Translator) -> Self {
         match method {
             "item/commandExecution/requestApproval" => command(params),
             "item/fileChange/requestApproval" => file_change(params, translator),
@@ -65,7 +65,7 @@ impl Ask {
 
 impl Answers {
     /// The answer to a person's decision; without an answer a denial.
-    pub(super) fn of(&self, decision: &Decision) -> Value {
+    pub(super) fn reply(&self, decision: &Decision) -> Value {
         let chosen = decision.option_id.as_ref();
         let option = chosen
             .and_then(|chosen| self.options.iter().find(|(id, _)| id == chosen))

@@ -28,7 +28,7 @@ pub(super) enum Way {
 impl Way {
     /// By version, which is unknown for odd builds: those are taken for new. The app server knows
     /// no profiles.
-    pub(super) fn of(version: Option<Version>, settings: &Settings) -> Self {
+    pub(super) fn choose(version: Option<Version>, settings: &Settings) -> Self {
         let old = !since().has("app-server", version);
         match settings.transport {
             Transport::AppServer => Self::AppServer,
@@ -161,7 +161,7 @@ mod tests {
 
     fn options(settings: &str, start: SessionStart) -> (Settings, Options) {
         let settings: Settings = serde_json::from_str(settings).unwrap();
-        let options = Options::of(&settings.common(), start).unwrap();
+        let options = Options::new(&settings.common(), start).unwrap();
         (settings, options)
     }
 
@@ -189,7 +189,7 @@ mod tests {
             options: &options,
             profile: &settings.profile,
             version,
-            policy: Policy::of(&settings, &options).unwrap(),
+            policy: Policy::resolve(&settings, &options).unwrap(),
             add_dirs: &settings.additional_dirs,
             listing: None,
             base: None,
@@ -340,7 +340,7 @@ mod tests {
             (Some(Version(0, 169, 0)), r#"{"profile":"work"}"#, Way::Exec),
         ] {
             let settings: Settings = serde_json::from_str(settings).unwrap();
-            assert_eq!(Way::of(version, &settings), way);
+            assert_eq!(Way::choose(version, &settings), way);
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) async fn checks(settings: &Settings) -> Vec<Check> {
             None
         }
     };
-    let way = Way::of(version, settings);
+    let way = Way::choose(version, settings);
     checks.push(match way {
         Way::AppServer => Check::info("transport", "codex app-server, one for all sessions"),
         Way::Exec => Check::warn(
@@ -75,7 +75,7 @@ fn configured(settings: &Settings) -> Check {
 /// Checks credentials by name, and the output of `codex login status`, which uses no model.
 async fn login(launch: &Launch, options: &Options, way: Way) -> Check {
     let value = |name: &str| variables::value(&options.env, name);
-    let known = credentials::of("codex");
+    let known = credentials::for_profile("codex");
     let has_key =
         way == Way::Exec && value(CODEX_API_KEY).is_some_and(|key| !key.trim().is_empty());
     let is_found = has_key || known.is_some_and(|known| !known.found(value).is_empty());

@@ -40,7 +40,7 @@ const REFUSALS: &[&str] = &[
 impl Fault {
     /// Reads an error object of any shape: `{message, codexErrorInfo, additionalDetails}`,
     /// `{message}`, or a text.
-    pub(super) fn of(error: &Value) -> Self {
+    pub(super) fn from_error(error: &Value) -> Self {
         let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
         let message = match error.as_str() {
             Some(message) => message.to_owned(),
@@ -122,7 +122,7 @@ impl Fault {
             );
             return Error::new(Category::Other, next);
         }
-        let error = failure::of(self.category(), self.told(), self.http);
+        let error = failure::with_category(self.category(), self.told(), self.http);
         match self.http {
             None if !self.info.is_empty() && self.info != "other" => error.code(self.info.clone()),
             _ => error,
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn the_kind_comes_from_the_name_the_status_and_the_words() {
         let of = |info: Value, message: &str| {
-            Fault::of(
+            Fault::from_error(
                 &json!({"message": message, "codexErrorInfo": info, "additionalDetails": null}),
             )
         };
@@ -234,7 +234,7 @@ mod tests {
             (json!({"message": "a", "additionalDetails": "b"}), "a (b)"),
             (json!({"message": "a b", "additionalDetails": "b"}), "a b"),
         ] {
-            assert_eq!(Fault::of(&error).told(), told, "{error}");
+            assert_eq!(Fault::from_error(&error).told(), told, "{error}");
         }
     }
 }

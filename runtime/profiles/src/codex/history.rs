@@ -52,7 +52,7 @@ pub(super) async fn replay(peer: &Peer, thread: &str, session: &Session) {
 fn told(turn: &Value) -> Vec<AdapterBody> {
     let items = list(turn, "items").iter();
     items
-        .filter_map(Item::of)
+        .filter_map(Item::from_value)
         .flat_map(|item| item_told(&item))
         .collect()
 }

@@ -62,7 +62,7 @@ const KINDS: &[(&str, Kind)] = &[
 
 impl<'v> Item<'v> {
     /// Reads an item; nothing where it has no type.
-    pub(super) fn of(value: &'v Value) -> Option<Self> {
+    pub(super) fn from_value(value: &'v Value) -> Option<Self> {
         let name = value.get("type")?.as_str()?;
         let plain: String = name
             .chars()

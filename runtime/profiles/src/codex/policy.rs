@@ -75,7 +75,7 @@ impl Sandbox {
         }
     }
 
-    fn of(name: &str) -> Result<Self, Error> {
+    fn parse(name: &str) -> Result<Self, Error> {
         Self::ALL
             .into_iter()
             .find(|sandbox| sandbox.name() == name)
@@ -115,7 +115,7 @@ impl Approval {
         }
     }
 
-    fn of(name: &str) -> Result<Self, Error> {
+    fn parse(name: &str) -> Result<Self, Error> {
         Self::ALL
             .into_iter()
             .find(|approval| approval.name() == name)
@@ -135,7 +135,7 @@ impl Policy {
     ///
     /// # Errors
     /// An unknown name, or work without a sandbox if the configuration does not allow it.
-    pub(super) fn of(settings: &Settings, options: &Options) -> Result<Self, Error> {
+    pub(super) fn resolve(settings: &Settings, options: &Options) -> Result<Self, Error> {
         let mut policy = Self::configured(settings)?;
         policy.choose(options.mode.as_deref(), options.permission_mode.as_deref())?;
         policy.allowed()
@@ -160,10 +160,10 @@ impl Policy {
             policy.sandbox = Some(Sandbox::WorkspaceWrite);
         }
         if !settings.approval_mode.is_empty() {
-            policy.approval = Some(Approval::of(&settings.approval_mode)?);
+            policy.approval = Some(Approval::parse(&settings.approval_mode)?);
         }
         if !settings.sandbox_mode.is_empty() {
-            policy.sandbox = Some(Sandbox::of(&settings.sandbox_mode)?);
+            policy.sandbox = Some(Sandbox::parse(&settings.sandbox_mode)?);
         }
         policy.allowed()
     }
@@ -213,14 +213,14 @@ impl Policy {
 
     /// Takes an approval policy or a sandbox by its name.
     pub(super) fn choose_permission_mode(&mut self, mode: &str) -> Result<(), Error> {
-        if let Ok(sandbox) = Sandbox::of(mode) {
+        if let Ok(sandbox) = Sandbox::parse(mode) {
             *self = Self {
                 sandbox: Some(sandbox),
                 ..*self
             }
             .allowed()?;
         } else {
-            self.approval = Some(Approval::of(mode)?);
+            self.approval = Some(Approval::parse(mode)?);
         }
         Ok(())
     }

@@ -104,7 +104,7 @@ impl<'s> Retries<'s> {
                 "codex is not logged in, and does not reach its model: {}",
                 fault.told()
             );
-            return failure::of(Category::Auth, why, None);
+            return failure::with_category(Category::Auth, why, None);
         }
         let category = match fault.category() {
             Category::Other => Category::Timeout,
@@ -112,7 +112,7 @@ impl<'s> Retries<'s> {
         };
         let wait = self.settings.retry_timeout.0.unwrap_or_default();
         let what = format!("codex did nothing but try again: {}", fault.told());
-        failure::of(category, limit_text("retry_timeout", wait, &what), None)
+        failure::with_category(category, limit_text("retry_timeout", wait, &what), None)
     }
 }
 

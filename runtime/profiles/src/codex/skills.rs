@@ -11,7 +11,7 @@ use crate::agent::skills::Roster;
 /// Reads the skills. Reports those that cannot be used.
 pub(super) fn read_skills(options: &Options, warnings: &mut Vec<String>) -> Roster {
     let own_skills = own_skills(|name| variable(options, name));
-    Roster::of(&options.skills, warnings).and_in(own_skills)
+    Roster::from_skills(&options.skills, warnings).and_in(own_skills)
 }
 
 /// Returns the text for an input: by the template, with the skill that it calls.

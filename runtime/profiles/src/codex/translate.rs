@@ -219,7 +219,7 @@ impl Translator {
     }
 
     fn started(&mut self, item: Option<&Value>) -> Vec<Event> {
-        let Some(item) = item.and_then(Item::of) else {
+        let Some(item) = item.and_then(Item::from_value) else {
             return Vec::new();
         };
         if item.kind == Kind::FileChange {
@@ -237,7 +237,7 @@ impl Translator {
 
     /// `exec` repeats an item as it grows.
     fn updated(&mut self, item: Option<&Value>) -> Vec<Event> {
-        let Some(item) = item.and_then(Item::of) else {
+        let Some(item) = item.and_then(Item::from_value) else {
             return Vec::new();
         };
         match item.kind {
@@ -251,7 +251,7 @@ impl Translator {
     }
 
     fn completed(&mut self, item: Option<&Value>) -> Vec<Event> {
-        let Some(item) = item.and_then(Item::of) else {
+        let Some(item) = item.and_then(Item::from_value) else {
             return Vec::new();
         };
         let known = self.items.contains_key(item.id);
@@ -330,7 +330,7 @@ impl Translator {
     }
 
     fn error(params: &Value) -> Vec<Event> {
-        let fault = Fault::of(params.get("error").unwrap_or(params));
+        let fault = Fault::from_error(params.get("error").unwrap_or(params));
         vec![if params.get("willRetry") == Some(&Value::Bool(true)) {
             Event::Retries(fault)
         } else {
@@ -375,7 +375,7 @@ fn ended(turn: &Value) -> End {
         "failed" => End::Failed(
             turn.get("error")
                 .filter(|error| !error.is_null())
-                .map(Fault::of),
+                .map(Fault::from_error),
         ),
         status => End::Unknown(status.chars().take(MAX_STATUS_CHARS).collect()),
     }

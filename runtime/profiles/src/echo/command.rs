@@ -38,7 +38,7 @@ pub(super) enum Command<'a> {
 impl<'a> Command<'a> {
     /// Returns the command of an input. Any other text, or a command with unusable arguments, is
     /// echoed.
-    pub(super) fn of(content: &'a str) -> Self {
+    pub(super) fn from_content(content: &'a str) -> Self {
         Self::parse(content).unwrap_or(Self::Echo)
     }
 
@@ -99,21 +99,27 @@ mod tests {
             "/burst x 3",
             " /fail",
         ] {
-            assert_eq!(Command::of(content), Command::Echo, "{content:?}");
+            assert_eq!(Command::from_content(content), Command::Echo, "{content:?}");
         }
-        assert_eq!(Command::of("/tool rm -r"), Command::Tool("rm -r"));
+        assert_eq!(Command::from_content("/tool rm -r"), Command::Tool("rm -r"));
         assert_eq!(
-            Command::of("/sleep 0.5"),
+            Command::from_content("/sleep 0.5"),
             Command::Sleep(Duration::from_millis(500))
         );
-        assert_eq!(Command::of("/fail"), Command::Fail("told to fail"));
         assert_eq!(
-            Command::of("/burst 3  10"),
+            Command::from_content("/fail"),
+            Command::Fail("told to fail")
+        );
+        assert_eq!(
+            Command::from_content("/burst 3  10"),
             Command::Burst {
                 pieces: 3,
                 bytes: 10
             }
         );
-        assert_eq!(Command::of("/plan a; b;"), Command::Plan(vec!["a", "b"]));
+        assert_eq!(
+            Command::from_content("/plan a; b;"),
+            Command::Plan(vec!["a", "b"])
+        );
     }
 }

@@ -65,7 +65,7 @@ pub(crate) struct Own {
 impl Own {
     /// Creates the command; `arguments` are those for the profile, the last ones of the command
     /// line.
-    pub(crate) fn of(arguments: &[OsString]) -> Self {
+    pub(crate) fn from_arguments(arguments: &[OsString]) -> Self {
         let all: Vec<OsString> = std::env::args_os().collect();
         let before = all.len().saturating_sub(arguments.len());
         Self {
@@ -107,7 +107,7 @@ impl Own {
 /// Runs a relay or its child, if the arguments of the profile demand it.
 pub(crate) fn asked(arguments: &[OsString]) -> Option<ExitCode> {
     let done = match arguments.first()?.to_str()? {
-        RELAY => relay(&Own::of(arguments), &arguments[1..]),
+        RELAY => relay(&Own::from_arguments(arguments), &arguments[1..]),
         CHILD => become_program(&arguments[1..]).map(|never| match never {}),
         _ => return None,
     };

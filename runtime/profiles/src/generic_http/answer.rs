@@ -62,7 +62,7 @@ pub(super) enum Rest {
 impl Answer {
     /// # Errors
     /// When the body is a page for people, such as a login or the page of a proxy, and JSON was expected.
-    pub(super) fn of(content_type: Option<&str>, config: &HttpConfig) -> Result<Self, Error> {
+    pub(super) fn new(content_type: Option<&str>, config: &HttpConfig) -> Result<Self, Error> {
         let essence = essence_of(content_type.unwrap_or_default());
         let is_lines = [
             "application/x-ndjson",
@@ -285,7 +285,7 @@ mod tests {
     }
 
     fn read(mime: Option<&str>, more: &str, body: &[u8], size: usize) -> Result<String, String> {
-        let mut answer = Answer::of(mime, &config(more)).map_err(|error| error.to_string())?;
+        let mut answer = Answer::new(mime, &config(more)).map_err(|error| error.to_string())?;
         let mut read = Read::default();
         for piece in body.chunks(size) {
             answer
@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_character_that_the_bound_cuts_is_left_out() {
-        let mut answer = Answer::of(Some("text/plain"), &config("")).unwrap();
+        let mut answer = Answer::new(Some("text/plain"), &config("")).unwrap();
         let mut read = Read::default();
         answer
             .push("a\u{e9}".as_bytes().split_last().unwrap().1, &mut read)

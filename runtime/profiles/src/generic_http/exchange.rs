@@ -330,7 +330,8 @@ mod tests {
                 },
             )
         };
-        let (get, post) = (|| Method::GET, || Method::POST);
+        let get = || Method::GET;
+        let post = || Method::POST;
         use Reached::{Answered, NoServer, Perhaps, Refused};
         assert!(repeats(Retry::Safe, post(), NoServer));
         assert!(!repeats(Retry::Safe, post(), Perhaps) && !repeats(Retry::Safe, post(), Refused));

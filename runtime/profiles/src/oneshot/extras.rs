@@ -29,9 +29,9 @@ pub(crate) struct Extras {
 
 impl Extras {
     /// Additions of a profile for the skills and servers of a session.
-    pub(super) fn of(profile: &impl Runs, options: &Options) -> Self {
+    pub(super) fn new(profile: &impl Runs, options: &Options) -> Self {
         let mut warnings = Vec::new();
-        let skills = Roster::of(&options.skills, &mut warnings);
+        let skills = Roster::from_skills(&options.skills, &mut warnings);
         let (servers, wrong) = mcp::parse(options, profile.agent().file().mcp_variables);
         warnings.extend(wrong);
         let mut given = profile.give(options, &skills, &servers);

@@ -196,7 +196,7 @@ impl Reader for GeminiReader {
 fn without_result(ended: &Ended) -> Error {
     let of = |category, what: &str| {
         let said = ended.error();
-        failure::of(category, format!("{what}: {said}"), None)
+        failure::with_category(category, format!("{what}: {said}"), None)
     };
     match ended.exit.code {
         Some(41) => of(Category::Auth, "gemini has no credentials"),

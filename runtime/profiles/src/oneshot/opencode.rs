@@ -190,7 +190,7 @@ impl Reader for OpencodeReader {
                 };
                 if self.cuts > MOST_CUTS {
                     let text = format!("the model's answer broke off {} times in a row", self.cuts);
-                    run.failure = Some(failure::of(Category::Overloaded, text, None));
+                    run.failure = Some(failure::with_category(Category::Overloaded, text, None));
                 }
                 self.add(part);
             }
@@ -203,8 +203,11 @@ impl Reader for OpencodeReader {
         run.signs.report_by_exit();
         if failure::is_unknown_session(&ended.stderr) && run.signs.last_error().is_none() {
             let text = ended.error().to_string();
-            run.signs
-                .note_error(failure::of(Category::SessionNotFound, text, None));
+            run.signs.note_error(failure::with_category(
+                Category::SessionNotFound,
+                text,
+                None,
+            ));
         }
         TurnComplete {
             num_turns: Some(self.steps),
@@ -261,14 +264,14 @@ fn error(error: &Value) -> Error {
         .unwrap_or("the agent reports an error");
     if message.contains("auto-rejected permission") {
         let hint = "the agent asked for a permission that this mode cannot ask for; use `transport: \"acp\"`";
-        return failure::of(
+        return failure::with_category(
             Category::PermissionDenied,
             format!("{message}; {hint}"),
             None,
         );
     }
     if failure::is_unknown_session(message) {
-        return failure::of(Category::SessionNotFound, message, None);
+        return failure::with_category(Category::SessionNotFound, message, None);
     }
     let http = count(error, "/data/statusCode").and_then(|code| u16::try_from(code).ok());
     failure::failed(message, http)

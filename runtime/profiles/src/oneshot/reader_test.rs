@@ -19,7 +19,7 @@ impl Read {
         for line in lines.lines().filter(|line| !line.trim().is_empty()) {
             reader.line(&serde_json::from_str::<Value>(line).unwrap(), &mut run);
         }
-        let end = run.end(reader, &Ended::of(code, stderr), None);
+        let end = run.end(reader, &Ended::with_stderr(code, stderr), None);
         Self {
             told: run.events.iter().map(shown).collect(),
             end,
@@ -75,7 +75,7 @@ pub(crate) fn survives_any_shape<R: Reader>(reader: impl Fn() -> R, types: &[&st
                 reader.line(&line, &mut run);
             }
             // Any verdict will do.
-            drop(run.end(reader, &Ended::of(0, ""), None));
+            drop(run.end(reader, &Ended::with_stderr(0, ""), None));
         }
     }
 }

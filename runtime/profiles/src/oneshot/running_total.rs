@@ -32,14 +32,21 @@ impl RunningTotal {
 fn since(now: Usage, before: &Usage) -> Usage {
     let then = |name: &str| before.models.as_ref().and_then(|models| models.get(name));
     let model = |(name, now): (String, ModelUsage)| {
-        let before = then(&name).map(Tokens::of_model).unwrap_or_default();
-        (name, Tokens::of_model(&now).since(before).model_usage(now))
+        let before = then(&name)
+            .map(Tokens::from_model_usage)
+            .unwrap_or_default();
+        (
+            name,
+            Tokens::from_model_usage(&now)
+                .since(before)
+                .model_usage(now),
+        )
     };
     let models = now.models.clone().into_iter().flatten().map(model);
     let models: BTreeMap<_, _> = models.filter(|(_, since)| is_something(since)).collect();
     // One model's share is the whole.
     let models = Some(models).filter(|models| models.len() > 1);
-    let tokens = Tokens::of(&now).since(Tokens::of(before));
+    let tokens = Tokens::from_usage(&now).since(Tokens::from_usage(before));
     tokens.usage(Usage {
         models,
         scope: Some(UsageScope::Turn),

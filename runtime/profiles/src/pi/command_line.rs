@@ -72,7 +72,7 @@ mod tests {
         session: Option<&str>,
         prompt: Option<&Path>,
     ) -> String {
-        let options = Options::of(&settings.common(), start).unwrap();
+        let options = Options::new(&settings.common(), start).unwrap();
         let launch = launch(settings, &options, session, &[], prompt, None);
         launch
             .args

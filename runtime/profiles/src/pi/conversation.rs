@@ -255,7 +255,7 @@ impl Conversation {
                     || ended.stderr.contains("No session found");
                 let error = ended.error();
                 return Err(if unknown {
-                    failure::of(Category::SessionNotFound, error.to_string(), None)
+                    failure::with_category(Category::SessionNotFound, error.to_string(), None)
                 } else {
                     error
                 });

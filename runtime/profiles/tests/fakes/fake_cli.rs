@@ -121,7 +121,7 @@ fn own(word: &str) -> &str {
 
 /// Returns true if the start of the recorded CLI matches that of the live one.
 fn takes(recording: &Recording, words: &[String]) -> bool {
-    let recorded = Mode::of(recording);
+    let recorded = Mode::from_recording(recording);
     let live = Mode::of_arguments(words);
     recorded == Mode::Query
         || recorded == live

@@ -102,7 +102,7 @@ impl Turn {
     }
 
     /// The messages of a type.
-    pub(crate) fn of(&self, kind: &str) -> impl Iterator<Item = &Value> {
+    pub(crate) fn messages_of_kind(&self, kind: &str) -> impl Iterator<Item = &Value> {
         self.messages
             .iter()
             .filter(move |message| message["type"] == kind)
@@ -116,7 +116,7 @@ impl Turn {
             .filter_map(|message| message["type"].as_str())
             .collect();
         let warnings: Vec<_> = self
-            .of("error")
+            .messages_of_kind("error")
             .filter_map(|error| error["message"].as_str())
             .collect();
         format!(

@@ -17,7 +17,7 @@ const GONE: Duration = Duration::from_secs(10);
 pub(crate) type Process = (u32, String);
 
 /// Returns the processes with a folder in their environment, or with files in it.
-pub(crate) fn of(folder: &Path) -> Vec<Process> {
+pub(crate) fn find_processes(folder: &Path) -> Vec<Process> {
     let folder = folder.as_os_str().as_encoded_bytes();
     every(|process| {
         let environment = fs::read(process.join("environ")).unwrap_or_default();
@@ -31,7 +31,7 @@ pub(crate) fn of(folder: &Path) -> Vec<Process> {
 pub(crate) fn none_of(folder: &Path) -> Step {
     let begun = Instant::now();
     loop {
-        let left = of(folder);
+        let left = find_processes(folder);
         if left.is_empty() || begun.elapsed() > GONE {
             return expect(
                 left.is_empty(),

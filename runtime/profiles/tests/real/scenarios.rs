@@ -305,7 +305,7 @@ fn allow(place: &Place) -> Step {
         turn.told(),
     )?;
     tools_are_whole(&turn)?;
-    let ends: Vec<_> = turn.of("tool.end").collect();
+    let ends: Vec<_> = turn.messages_of_kind("tool.end").collect();
     let succeeded = ends.iter().any(|end| end["is_error"] != true);
     expect(succeeded, "a tool that succeeded", format_args!("{ends:?}"))?;
     place.end(hub)
@@ -344,7 +344,7 @@ fn deny(place: &Place) -> Step {
         turn.told(),
     )?;
     tools_are_whole(&turn)?;
-    let ends: Vec<_> = turn.of("tool.end").collect();
+    let ends: Vec<_> = turn.messages_of_kind("tool.end").collect();
     let failed = ends.iter().all(|end| end["is_error"] == true);
     expect(failed, "no tool that succeeded", format_args!("{ends:?}"))?;
     goes_on(&mut hub)?;

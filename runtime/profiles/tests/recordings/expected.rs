@@ -122,7 +122,7 @@ impl Piece {
 
 impl Turn {
     /// A turn of a prompt.
-    pub(crate) fn of(prompt: impl Into<String>) -> Self {
+    pub(crate) fn new(prompt: impl Into<String>) -> Self {
         Self {
             prompt: prompt.into(),
             ..Self::default()

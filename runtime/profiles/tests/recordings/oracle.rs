@@ -29,7 +29,7 @@ const UNKNOWN_SESSION: [&str; 5] = [
 
 /// Returns the expected result of a recording.
 pub(crate) fn expect(recording: &Recording) -> Expected {
-    let mut expected = match (Mode::of(recording), recording.cli()) {
+    let mut expected = match (Mode::from_recording(recording), recording.cli()) {
         (Mode::AppServer, _) => app_server::expect(recording),
         (Mode::Acp, _) => acp::expect(recording),
         (Mode::StreamJson | Mode::OneShot, cli) if cli.starts_with("claude") => {
@@ -43,7 +43,7 @@ pub(crate) fn expect(recording: &Recording) -> Expected {
     };
     if expected.sessions.is_empty() {
         // Nothing that a session would begin with was recorded: an input must end all the same.
-        let mut turn = Turn::of("FAKE:text");
+        let mut turn = Turn::new("FAKE:text");
         turn.status = vec!["completed", "failed"];
         expected.sessions.push(Session {
             turns: vec![turn],

@@ -105,7 +105,7 @@ fn profile_of(recording: &Recording) -> &'static str {
 /// first request.
 fn config_of(recording: &Recording) -> Value {
     let mut config = json!({"command": fake_cli()});
-    let mode = Mode::of(recording);
+    let mode = Mode::from_recording(recording);
     match recording.cli() {
         "gemini" | "copilot" | "kilo" if mode != Mode::Acp => config["transport"] = json!("json"),
         "codex" => codex(recording, &mut config),
@@ -115,7 +115,7 @@ fn config_of(recording: &Recording) -> Value {
 }
 
 fn codex(recording: &Recording, config: &mut Value) {
-    if Mode::of(recording) != Mode::AppServer {
+    if Mode::from_recording(recording) != Mode::AppServer {
         config["transport"] = json!("exec");
     }
     let started = recording.steps.iter().find_map(|step| match step {
@@ -151,7 +151,7 @@ fn fake_cli() -> PathBuf {
 
 /// Returns true if the recording is of a query that a profile uses for its report on itself.
 fn is_self_check(recording: &Recording) -> bool {
-    Mode::of(recording) == Mode::Query
+    Mode::from_recording(recording) == Mode::Query
         && ["--version", "auth", "login"]
             .contains(&recording.argv.get(1).map_or("", String::as_str))
 }

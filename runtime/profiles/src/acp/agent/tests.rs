@@ -165,7 +165,7 @@ fn a_temperature_is_that_of_the_mode() {
             mode: mode.map(str::to_owned),
             ..Default::default()
         };
-        let options = Options::of(runs.agent().common(), start).unwrap();
+        let options = Options::new(runs.agent().common(), start).unwrap();
         content(runs.agent(), &options).unwrap()["agent"].take()
     };
     for (runs, mode) in family(|_| {}).iter().zip(["build", "code"]) {

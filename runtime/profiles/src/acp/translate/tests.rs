@@ -7,9 +7,10 @@ use super::*;
 
 /// Returns the events of updates, each as its JSON.
 fn told(name: &str, when: When, updates: &[Value]) -> Vec<Value> {
-    let initialized =
-        super::super::initialize::InitializeResponse::of(&json!({ "agentInfo": { "name": name } }))
-            .unwrap();
+    let initialized = super::super::initialize::InitializeResponse::parse(
+        &json!({ "agentInfo": { "name": name } }),
+    )
+    .unwrap();
     let mut reader = Reader::new(initialized.quirks);
     let mut out = Vec::new();
     for update in updates {

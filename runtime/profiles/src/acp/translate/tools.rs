@@ -97,7 +97,7 @@ fn announced_command(tool_call: &Map<String, Value>) -> Option<String> {
     if tool_call.get("kind")? != "execute" || tool_call.contains_key("rawInput") {
         return None;
     }
-    let content = Content::of(&Value::Object(tool_call.clone()));
+    let content = Content::from_tool_call(&Value::Object(tool_call.clone()));
     content
         .text
         .strip_prefix(ANNOUNCEMENT)
@@ -285,7 +285,7 @@ impl Reader {
             return;
         }
         call.tell(update);
-        let mut content = Content::of(update);
+        let mut content = Content::from_tool_call(update);
         let shown: Vec<String> = content
             .terminals
             .iter()
@@ -332,7 +332,7 @@ impl Reader {
             let told = Value::Object(std::mem::take(&mut call.told));
             // An end without content leaves the content of before.
             if update.get("content").is_none() && !failed {
-                content.diffs = Content::of(&told).diffs;
+                content.diffs = Content::from_tool_call(&told).diffs;
             }
             let end = ToolEnd {
                 content: (!content.text.is_empty()).then_some(content.text),

@@ -8,7 +8,7 @@ use serde_json::Value;
 const DEEPEST: usize = 3;
 
 /// The text, with the first JSON object that holds a message replaced by that message.
-pub(super) fn of(text: &str) -> Cow<'_, str> {
+pub(super) fn unwrap_json(text: &str) -> Cow<'_, str> {
     within(text, DEEPEST)
 }
 
@@ -58,7 +58,7 @@ mod tests {
             ("{", "{"),
             ("plain", "plain"),
         ] {
-            assert_eq!(of(text), told);
+            assert_eq!(unwrap_json(text), told);
         }
     }
 }

@@ -15,7 +15,7 @@ fn options(env: &[(&str, &str)]) -> Options {
         env: Some(env),
         ..SessionStart::default()
     };
-    Options::of(&Common::default(), start).unwrap()
+    Options::new(&Common::default(), start).unwrap()
 }
 
 fn texts(lines: Vec<Log>) -> Vec<String> {

@@ -23,7 +23,7 @@ pub(crate) struct RpcError {
 
 impl RpcError {
     /// Reads the error of an answer, of any shape.
-    pub(super) fn of(error: Value) -> Self {
+    pub(super) fn from_value(error: Value) -> Self {
         let text = error.to_string();
         serde_json::from_value(error).unwrap_or(Self {
             code: 0,

@@ -230,7 +230,11 @@ mod tests {
     }
 
     fn request() -> Mail {
-        Mail::request(Id::of(to_raw_value(&7).unwrap()), "ask", RawValue::NULL)
+        Mail::request(
+            Id::from_raw(to_raw_value(&7).unwrap()),
+            "ask",
+            RawValue::NULL,
+        )
     }
 
     async fn read(inbox: &Inbox) -> String {

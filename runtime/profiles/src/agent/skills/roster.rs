@@ -29,7 +29,7 @@ pub(crate) struct Roster {
 
 impl Roster {
     /// Reads the skills of a configuration and a session; what cannot be used is reported.
-    pub(crate) fn of(skills: &[Value], warnings: &mut Vec<String>) -> Self {
+    pub(crate) fn from_skills(skills: &[Value], warnings: &mut Vec<String>) -> Self {
         let (skills, wrong) = super::parse(skills);
         warnings.extend(wrong);
         let listing = match skills.is_empty() {

@@ -221,7 +221,7 @@ fn a_session_s_skills_are_told_listed_and_put_into_its_inputs() {
         .map(|skill| Value::from(skill.folder().to_string_lossy().into_owned()))
         .collect();
     let mut warnings = Vec::new();
-    let roster = Roster::of(
+    let roster = Roster::from_skills(
         &[Value::from(values), Value::from("/no/such/skill")],
         &mut warnings,
     );
@@ -272,7 +272,7 @@ fn a_skill_of_the_agent_s_own_folder_is_found_after_the_session_s() {
     let own = Value::from(own[0].folder().to_string_lossy().into_owned());
     let mut warnings = Vec::new();
     let further = Some(kept.path().to_owned());
-    let roster = Roster::of(&[own], &mut warnings).and_in(further.clone());
+    let roster = Roster::from_skills(&[own], &mut warnings).and_in(further.clone());
     assert_eq!(roster.resolve("/review").text, "The session's.");
     assert_eq!(
         roster.resolve("/other now").text,

@@ -65,7 +65,7 @@ pub(crate) async fn probe(launch: &Launch) -> Result<Version, Error> {
 }
 
 /// Returns the version of a configured program, if it prints one.
-pub(crate) async fn of(common: &Common) -> Option<Version> {
+pub(crate) async fn find_version(common: &Common) -> Option<Version> {
     probe(
         &Launch::new(&common.command)
             .args(&common.args)

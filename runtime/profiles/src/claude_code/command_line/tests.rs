@@ -19,7 +19,7 @@ fn try_line(
     files: &Files<'_>,
 ) -> Result<Launch, Error> {
     let settings = settings(configured);
-    let options = Options::of(&settings.common(), start).unwrap();
+    let options = Options::new(&settings.common(), start).unwrap();
     launch(&settings, &options, version, begin, files, |name| {
         name == "DISABLE_AUTOUPDATER"
     })
@@ -309,7 +309,7 @@ fn files_and_prompts_have_their_options() {
             "--system-prompt-file ",
         ),
     ] {
-        let prompt = Carrier::of(&"p".repeat(length)).unwrap();
+        let prompt = Carrier::for_prompt(&"p".repeat(length)).unwrap();
         let files = Files {
             mcp: Some(mcp),
             prompt: Some(&prompt),
@@ -404,7 +404,7 @@ fn a_schema_needs_an_object_of_a_bounded_length_and_a_recent_version() {
         .ok(),
         ..SessionStart::default()
     };
-    let options = |schema: &str| Options::of(&settings(json!({})).common(), start(schema));
+    let options = |schema: &str| Options::new(&settings(json!({})).common(), start(schema));
     assert!(options("{}").is_ok());
     let long = format!("{{\"title\":\"{}\"}}", "x".repeat(64 * 1024));
     for (schema, message) in [

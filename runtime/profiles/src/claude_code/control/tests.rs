@@ -6,7 +6,7 @@ use trunkline_sdk::testing::Host;
 use super::*;
 
 fn bash() -> Ask {
-    Ask::of(
+    Ask::from_request(
         "r1",
         &json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "touch a"}, "description": "make it",
             "permission_suggestions": [
@@ -76,7 +76,7 @@ async fn a_request_tells_what_is_asked_and_its_ways_to_answer() {
             ("deny".into(), OptionKind::RejectOnce, "Deny".into()),
         ]
     );
-    let edit = Ask::of(
+    let edit = Ask::from_request(
         "r2",
         &json!({"tool_name": "Edit", "input": {"file_path": "/a", "old_string": "x", "new_string": "y"}}),
     );
@@ -88,7 +88,7 @@ async fn a_request_tells_what_is_asked_and_its_ways_to_answer() {
         ),
         (Some("/a"), Some("y"))
     );
-    let odd = seen(Ask::of("r3", &json!([1]))).await;
+    let odd = seen(Ask::from_request("r3", &json!([1]))).await;
     assert_eq!(
         (odd.tool.as_str(), odd.resource.as_deref()),
         ("tool", Some("tool"))
@@ -141,7 +141,7 @@ fn what_no_one_approves_is_denied() {
 
 #[test]
 fn questions_are_answered_by_their_texts() {
-    let ask = Ask::of(
+    let ask = Ask::from_request(
         "r1",
         &json!({"tool_name": "AskUserQuestion", "input": {"questions": [
             {"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]},
@@ -165,7 +165,7 @@ fn questions_are_answered_by_their_texts() {
         json!({"Which?": "B", "All?": "A, B"})
     );
     assert_eq!(response["behavior"], "allow");
-    let odd = Ask::of(
+    let odd = Ask::from_request(
         "r1",
         &json!({"tool_name": "AskUserQuestion", "input": {"questions": 7}}),
     );

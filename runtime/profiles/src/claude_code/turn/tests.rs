@@ -194,7 +194,7 @@ fn a_session_that_restricts_tools_hooks_each_call() {
             ..trunkline_sdk::SessionStart::default()
         };
         let common = super::super::config::ClaudeCode::default().common();
-        let options = crate::agent::options::Options::of(&common, start).unwrap();
+        let options = crate::agent::options::Options::new(&common, start).unwrap();
         let (mut talk, initialize) = Talk::begin(AllowList::new(&options).unwrap());
         let idle = Idle {
             talk: &mut talk,

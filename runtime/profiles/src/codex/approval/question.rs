@@ -72,7 +72,7 @@ pub(super) fn elicitation(params: &Value) -> Ask {
 
 impl Form {
     /// Returns the answer with a person's values; without them, that there is no answer.
-    pub(crate) fn of(self, answer: &Answer) -> Value {
+    pub(crate) fn into_reply(self, answer: &Answer) -> Value {
         let values = answer
             .values
             .iter()

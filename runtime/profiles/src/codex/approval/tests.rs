@@ -4,7 +4,7 @@ use super::*;
 
 /// Returns the answer of each option, by its id.
 fn permission(method: &str, params: &Value) -> (Permission, Answers) {
-    match Ask::of(method, params, &Translator::default()) {
+    match Ask::from_request(method, params, &Translator::default()) {
         Ask::Permission(permission, answers) => (*permission, answers),
         other => panic!("{other:?}"),
     }
@@ -64,12 +64,12 @@ fn silence_and_contradictions_deny() {
     let params = json!({"command": "ls", "proposedExecpolicyAmendment": ["ls"]});
     let (_, answers) = permission("item/commandExecution/requestApproval", &params);
     let unanswered = Decision::default();
-    assert_eq!(answers.of(&unanswered), json!({"decision": "decline"}));
+    assert_eq!(answers.reply(&unanswered), json!({"decision": "decline"}));
     let mut denied = Decision::default();
     denied.option_id = Some("acceptForSession".to_owned());
-    assert_eq!(answers.of(&denied), json!({"decision": "decline"}));
+    assert_eq!(answers.reply(&denied), json!({"decision": "decline"}));
     denied.end_turn = true;
-    assert_eq!(answers.of(&denied), json!({"decision": "cancel"}));
+    assert_eq!(answers.reply(&denied), json!({"decision": "cancel"}));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn questions_are_fields_and_answers_are_written_back() {
         {"id": "q", "header": "H", "question": "Which?", "options": [{"label": "A", "description": "first"}]},
         {"id": "s", "header": "H", "question": "Secret?", "isSecret": true},
     ]});
-    let Ask::Question(question, form) = Ask::of(
+    let Ask::Question(question, form) = Ask::from_request(
         "item/tool/requestUserInput",
         &params,
         &Translator::default(),
@@ -125,7 +125,7 @@ fn questions_are_fields_and_answers_are_written_back() {
         .values
         .insert("q".to_owned(), Json::from_serialize("A").unwrap());
     assert_eq!(
-        form.of(&answer),
+        form.into_reply(&answer),
         json!({"answers": {"q": {"answers": ["A"]}}})
     );
 }
@@ -136,7 +136,7 @@ fn an_mcp_server_asks_for_values_or_for_consent() {
         "type": "object", "properties": {"name": {"type": "string"}, "n": {"type": "integer"}}, "required": ["n"],
     }});
     let method = "mcpServer/elicitation/request";
-    let Ask::Question(_, form) = Ask::of(method, &params, &Translator::default()) else {
+    let Ask::Question(_, form) = Ask::from_request(method, &params, &Translator::default()) else {
         panic!("a question")
     };
     let mut answer = Answer::default();
@@ -144,7 +144,7 @@ fn an_mcp_server_asks_for_values_or_for_consent() {
         .values
         .insert("n".to_owned(), Json::from_serialize(&3).unwrap());
     assert_eq!(
-        form.of(&answer),
+        form.into_reply(&answer),
         json!({"action": "accept", "content": {"n": 3}, "_meta": null})
     );
     let consent = json!({"mode": "form", "message": "Allow?", "serverName": "files", "_meta": {"persist": ["session"]},
@@ -167,7 +167,7 @@ fn any_shape_of_a_request_is_taken() {
         ] {
             assert!(
                 !matches!(
-                    Ask::of(method, &params, &Translator::default()),
+                    Ask::from_request(method, &params, &Translator::default()),
                     Ask::Unknown
                 ),
                 "{method}"
@@ -175,7 +175,7 @@ fn any_shape_of_a_request_is_taken() {
         }
     }
     assert!(matches!(
-        Ask::of("item/tool/call", &json!({}), &Translator::default()),
+        Ask::from_request("item/tool/call", &json!({}), &Translator::default()),
         Ask::Unknown
     ));
 }

@@ -61,11 +61,11 @@ impl Lines {
                 vec![Event::Ended(End::Completed)]
             }
             "turn.failed" => {
-                let fault = event.get("error").map(Fault::of);
+                let fault = event.get("error").map(Fault::from_error);
                 vec![Event::Ended(End::Failed(fault))]
             }
             "error" => {
-                let fault = Fault::of(&event);
+                let fault = Fault::from_error(&event);
                 vec![if fault.message.starts_with("Reconnecting...") {
                     Event::Retries(fault)
                 } else {

@@ -152,7 +152,11 @@ impl<'t> Running<'t> {
             Arrival::Mail(Mail::Request { id, method, params }) => {
                 self.retries.works(out);
                 let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
-                self.ask(id, Ask::of(&method, &params, self.translator), out);
+                self.ask(
+                    id,
+                    Ask::from_request(&method, &params, self.translator),
+                    out,
+                );
             }
             Arrival::Mail(Mail::Alive) => self.retries.works(out),
             Arrival::Lost(lost) => {
@@ -266,7 +270,7 @@ impl Dialect for Running<'_> {
         };
         match (form, reply) {
             (ReplyForm::Decision(answers), Reply::Decision(decision)) => {
-                out.send(Command::Answer(id, answers.of(&decision)));
+                out.send(Command::Answer(id, answers.reply(&decision)));
                 if decision.is_approved() || self.is_leaving {
                     return;
                 }
@@ -279,7 +283,7 @@ impl Dialect for Running<'_> {
                 }
             }
             (ReplyForm::Values(form), Reply::Answer(answer)) => {
-                out.send(Command::Answer(id, form.of(&answer)));
+                out.send(Command::Answer(id, form.into_reply(&answer)));
             }
             // A request has the reply of its kind.
             (ReplyForm::Decision(_), Reply::Answer(_))

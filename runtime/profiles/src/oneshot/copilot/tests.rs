@@ -12,7 +12,8 @@ fn the_command_line_names_tools_and_session() {
         model: Some("gpt".into()),
         ..Default::default()
     };
-    let options = Options::of(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
+    let options =
+        Options::new(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
     let runs = CopilotRuns::from(copilot.clone());
     let (launch, reader) = runs.launch(&options, None, &Native::Chosen("u".into()));
     let file = reader.usage_file.as_ref().unwrap().0.display();
@@ -46,7 +47,7 @@ fn older_versions_get_what_they_know() {
         max_autopilot_continues: 3,
         ..Copilot::default()
     };
-    let options = Options::of(&copilot.common(), start).unwrap();
+    let options = Options::new(&copilot.common(), start).unwrap();
     let copilot = CopilotRuns::from(copilot);
     let late = ["--reasoning-effort", "--session-id", "--usage-output-file"];
     for (version, has) in [
@@ -102,7 +103,7 @@ fn a_session_narrows_what_runs_unasked() {
             ..Default::default()
         };
         let options =
-            Options::of(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
+            Options::new(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
         let (launch, _) = CopilotRuns::from(copilot).launch(&options, None, &Native::Unknown);
         let args = launch
             .args

@@ -2,7 +2,7 @@ use super::*;
 use crate::oneshot::reader_test::{Read, survives_any_shape};
 
 fn options(start: trunkline_sdk::SessionStart) -> Options {
-    Options::of(&crate::agent::settings::Common::for_test("gemini"), start).unwrap()
+    Options::new(&crate::agent::settings::Common::for_test("gemini"), start).unwrap()
 }
 
 fn runs() -> GeminiRuns {

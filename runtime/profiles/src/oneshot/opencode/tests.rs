@@ -28,7 +28,7 @@ fn the_command_line_names_model_and_session_and_no_bypass() {
         mode: "plan".to_owned(),
         ..Kilo::default()
     };
-    let options = Options::of(&kilo.common(), start).unwrap();
+    let options = Options::new(&kilo.common(), start).unwrap();
     let plain = Options::configured(&kilo.common());
     let known = Native::Known("ses_1".into());
     assert_eq!(
@@ -56,7 +56,7 @@ fn older_versions_get_what_they_know() {
         dangerous: true,
         ..Opencode::default()
     };
-    let options = Options::of(&opencode.common(), start).unwrap();
+    let options = Options::new(&opencode.common(), start).unwrap();
     let opencode = OpencodeRuns::from(opencode);
     for (version, line) in [
         (None, "run --format json --auto --thinking --variant high"),

@@ -60,7 +60,7 @@ pub(crate) struct Library {
 
 impl Library {
     /// Reads the recordings of this mode in a folder, except large ones.
-    pub(crate) fn of(folder: &Path, mode: Mode) -> Result<Self, String> {
+    pub(crate) fn read(folder: &Path, mode: Mode) -> Result<Self, String> {
         let mut library = Self::default();
         for name in Recording::small_of_folder(folder, LARGEST)? {
             // Reading takes time, and a CLI starts often: what is known already is not read again.
@@ -72,7 +72,7 @@ impl Library {
                 continue;
             }
             let recording = Recording::read(folder, &name)?;
-            let of = Mode::of(&recording);
+            let of = Mode::from_recording(&recording);
             if of == mode {
                 library.add(mode, &recording.steps);
             } else if mode == Mode::StreamJson && of == Mode::OneShot {
@@ -129,7 +129,7 @@ impl Library {
             if dialect::ends_turn(mode, &line.json, dialect::asks(mode, prompt)) {
                 let prompt = prompt.clone();
                 let steps = std::mem::take(taken);
-                self.turns.extend(Turn::of(mode, prompt, steps));
+                self.turns.extend(Turn::from_steps(mode, prompt, steps));
                 open = None;
             }
         }
@@ -153,7 +153,7 @@ impl Library {
 }
 
 impl Turn {
-    fn of(mode: Mode, prompt: Value, steps: Vec<Step>) -> Option<Self> {
+    fn from_steps(mode: Mode, prompt: Value, steps: Vec<Step>) -> Option<Self> {
         let text = prompt.to_string();
         let inputs: Vec<&Value> = steps.iter().filter_map(Step::input).collect();
         let stopped = inputs.iter().any(|line| dialect::stops(mode, line));

@@ -36,7 +36,7 @@ impl Mode {
     }
 
     /// Returns the mode of a recording.
-    pub(crate) fn of(recording: &Recording) -> Self {
+    pub(crate) fn from_recording(recording: &Recording) -> Self {
         match Self::of_arguments(recording.argv.get(1..).unwrap_or_default()) {
             Self::OneShot if recording.cli().starts_with("acp-") => Self::Acp,
             mode => mode,

@@ -48,7 +48,7 @@ impl Player {
         events: Receiver<Event>,
         report: Report,
     ) -> Self {
-        let mode = match (Mode::of_arguments(words), Mode::of(&recording)) {
+        let mode = match (Mode::of_arguments(words), Mode::from_recording(&recording)) {
             (Mode::OneShot, Mode::Acp) if words.is_empty() => Mode::Acp,
             (live, _) => live,
         };

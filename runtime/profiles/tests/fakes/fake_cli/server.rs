@@ -85,7 +85,7 @@ impl Server {
             || format!("00000000-0000-4000-8000-{:012}", std::process::id()),
             str::to_owned,
         );
-        let library = Library::of(folder, mode)?;
+        let library = Library::read(folder, mode)?;
         Ok(Self {
             mode,
             library,

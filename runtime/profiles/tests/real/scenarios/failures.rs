@@ -99,7 +99,7 @@ pub(super) fn cut_once(place: &Place) -> Step {
 
 /// Returns the agent's own processes in this place, without the host's.
 fn own(place: &Place) -> Vec<orphans::Process> {
-    let mut all = orphans::of(&place.home());
+    let mut all = orphans::find_processes(&place.home());
     let program = |line: &str| {
         line.split(' ')
             .next()

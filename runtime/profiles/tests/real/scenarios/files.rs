@@ -64,8 +64,8 @@ pub(super) fn two_tools(place: &Place) -> Step {
             format_args!("{requests:?}"),
         )?;
     }
-    let starts = turn.of("tool.start").count();
-    let ends = turn.of("tool.end").count();
+    let starts = turn.messages_of_kind("tool.start").count();
+    let ends = turn.messages_of_kind("tool.end").count();
     expect(
         (starts, ends) == (2, 2),
         "two tools",
@@ -87,7 +87,7 @@ fn allowed(place: &Place, input: &str) -> Step<(Turn, Vec<Value>)> {
     turn.is("completed")?;
     tools_are_whole(&turn)?;
     let failed: Vec<_> = turn
-        .of("tool.end")
+        .messages_of_kind("tool.end")
         .filter(|end| end["is_error"] == true)
         .collect();
     expect(

@@ -54,7 +54,7 @@ pub(super) fn changed_command(place: &Place) -> Step {
             format_args!("{capability:?}"),
         )?;
         let why = turn
-            .of("error")
+            .messages_of_kind("error")
             .any(|error| error["category"] == "permission_denied");
         expect(why, "an error that says why it was denied", turn.told())?;
     }
@@ -257,7 +257,8 @@ pub(super) fn mcp_server(place: &Place) -> Step {
         format_args!("{content:?}; {}", turn.told()),
     )?;
     expect(
-        turn.of("tool.end").any(|end| end["is_error"] != true),
+        turn.messages_of_kind("tool.end")
+            .any(|end| end["is_error"] != true),
         "a tool that succeeded",
         turn.told(),
     )?;

@@ -75,7 +75,7 @@ impl Reading {
                 self.open = Some(Open {
                     session: session.to_owned(),
                     request: line["id"].clone(),
-                    turn: Turn::of(prompt),
+                    turn: Turn::new(prompt),
                     text: Text::default(),
                     messages: HashSet::new(),
                     cost: None,
@@ -169,7 +169,7 @@ impl Reading {
         match text(&asked, "/method").unwrap_or_default() {
             "session/new" => {
                 let failed = refused(line).map(|error| {
-                    let mut turn = Turn::of("FAKE:text");
+                    let mut turn = Turn::new("FAKE:text");
                     fail(&mut turn, error);
                     turn
                 });

@@ -68,7 +68,7 @@ impl Reading {
                     .to_owned();
                 if self.dialogue.knows(&thread) {
                     let before = self.totals.get(&thread).copied().unwrap_or_default();
-                    let turn = Turn::of(prompt());
+                    let turn = Turn::new(prompt());
                     self.open = Some(Open {
                         thread,
                         turn,
@@ -143,7 +143,7 @@ impl Reading {
         match text(&asked, "/method").unwrap_or_default() {
             "thread/start" => {
                 let failed = refused.map(|error| {
-                    let mut turn = Turn::of("FAKE:text");
+                    let mut turn = Turn::new("FAKE:text");
                     turn.fails(&[], text(error, "/message").map(str::to_owned));
                     turn
                 });

@@ -37,7 +37,7 @@ pub(super) fn expect(recording: &Recording) -> Expected {
         ..Session::default()
     };
     let mut totals = Totals::default();
-    if Mode::of(recording) != Mode::StreamJson {
+    if Mode::from_recording(recording) != Mode::StreamJson {
         let mut open = Open::default();
         let mut format = false;
         for line in recording.outputs() {
@@ -98,7 +98,7 @@ fn turns(recording: &Recording, totals: &mut Totals) -> Vec<Turn> {
                 }
                 if open.is_none() {
                     open = waiting.pop_front().map(|prompt| Open {
-                        turn: Turn::of(prompt),
+                        turn: Turn::new(prompt),
                         ..Open::default()
                     });
                 }
@@ -116,7 +116,7 @@ fn turns(recording: &Recording, totals: &mut Totals) -> Vec<Turn> {
     let unfinished = open
         .into_iter()
         .chain(waiting.into_iter().map(|prompt| Open {
-            turn: Turn::of(prompt),
+            turn: Turn::new(prompt),
             ..Open::default()
         }));
     for unfinished in unfinished {
@@ -131,7 +131,7 @@ fn turns(recording: &Recording, totals: &mut Totals) -> Vec<Turn> {
     }
     if done.is_empty() {
         // It died of what it was sent before any input of a user.
-        let mut turn = Turn::of("FAKE:text");
+        let mut turn = Turn::new("FAKE:text");
         turn.fails(&[], first_words(&recording.stderr));
         done.push(turn);
     }

@@ -63,7 +63,7 @@ impl Dialogue {
             session.context = Some("lost");
             session.turns.push(Turn {
                 status: vec!["completed"],
-                ..Turn::of("FAKE:text")
+                ..Turn::new("FAKE:text")
             });
         } else {
             session.native_id.clone_from(&resume);

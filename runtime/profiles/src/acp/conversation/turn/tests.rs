@@ -19,7 +19,7 @@ use crate::agent::turn::{Earlier, Engine};
 use Input::{Says, Stop, Wait};
 
 fn id(number: u64) -> Id {
-    Id::of(to_raw_value(&number).unwrap())
+    Id::from_raw(to_raw_value(&number).unwrap())
 }
 
 fn update(update: &Value) -> Input<Message> {
@@ -44,7 +44,7 @@ fn asks(number: u64) -> Input<Message> {
 }
 
 fn runs(number: u64) -> Input<Message> {
-    let order = Box::new(Order::of(&json!({"command": "ls"})).unwrap());
+    let order = Box::new(Order::from_params(&json!({"command": "ls"})).unwrap());
     Says(Message::Request(id(number), Request::Terminal(order, None)))
 }
 
@@ -145,7 +145,7 @@ fn ask(inputs: impl IntoIterator<Item = Input<Message>>) -> Vec<String> {
 
 /// The end of a turn: its status, and its failure or the agent's reason.
 fn ended(inputs: impl IntoIterator<Item = Input<Message>>) -> (&'static str, String) {
-    let initialized = InitializeResponse::of(&json!({"protocolVersion": 1})).unwrap();
+    let initialized = InitializeResponse::parse(&json!({"protocolVersion": 1})).unwrap();
     let mut reader = Reader::default();
     let terminals = Terminals::default();
     let allowed_commands = AllowedCommands::default();
@@ -416,7 +416,7 @@ fn a_terminal_runs_unasked_only_what_a_person_was_shown() {
         allowed_commands.add(allowed);
         let mut requests = Requests::new(Permissions::Ask, &allowed_commands);
         let mut take = |number: u64| {
-            let order = Box::new(Order::of(&terminal).unwrap());
+            let order = Box::new(Order::from_params(&terminal).unwrap());
             let request = Request::Terminal(order, None);
             let out = &mut Out::default();
             requests
@@ -443,7 +443,7 @@ fn a_terminal_runs_unasked_only_what_a_person_was_shown() {
     ] {
         let order = json!({"command": "/bin/bash", "args": ["-c", "ls"], "env": [{"name": name, "value": value}]});
         assert_eq!(
-            Order::of(&order).unwrap().is_shown("ls", None),
+            Order::from_params(&order).unwrap().is_shown("ls", None),
             runs,
             "{name}"
         );
@@ -453,14 +453,15 @@ fn a_terminal_runs_unasked_only_what_a_person_was_shown() {
         ("cd '/x' && ls -la", false),
         ("cd '/w' && ls -la; rm x", false),
     ] {
-        let mut order = Order::of(&json!({"command": "/bin/bash", "args": ["-c", line]})).unwrap();
+        let mut order =
+            Order::from_params(&json!({"command": "/bin/bash", "args": ["-c", line]})).unwrap();
         order.set_session_folder(Some("/w".into()));
         assert_eq!(order.is_shown("ls -la", None), runs, "{line}");
     }
     let allowed_commands = AllowedCommands::default();
     allowed_commands.add(&words);
     allowed_commands.clear();
-    let order = Order::of(&json!({"command": "rm", "args": ["a", "b"]})).unwrap();
+    let order = Order::from_params(&json!({"command": "rm", "args": ["a", "b"]})).unwrap();
     let request = Request::Terminal(Box::new(order), None);
     let mut requests = Requests::new(Permissions::Ask, &allowed_commands);
     let taken = requests.take(

@@ -24,7 +24,7 @@ fn said(method: &str, params: &Value) -> Input<Message> {
 }
 
 fn asks() -> Input<Message> {
-    let id = Id::of(to_raw_value(&7).unwrap());
+    let id = Id::from_raw(to_raw_value(&7).unwrap());
     let params = to_raw_value(&json!({"command": "ls", "turnId": "u"})).unwrap();
     let method = "item/commandExecution/requestApproval".to_owned();
     Says(Message::Arrival(Arrival::Mail(Mail::Request {
