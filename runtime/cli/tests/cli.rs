@@ -130,7 +130,7 @@ def messages():
         }
 
         pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
-            Ran::of(self.command(arguments).output().unwrap())
+            Ran::from_output(self.command(arguments).output().unwrap())
         }
 
         pub(crate) fn run_with_stdin<S: AsRef<OsStr>>(
@@ -143,7 +143,7 @@ def messages():
     }
 
     impl Ran {
-        pub(crate) fn of(output: Output) -> Self {
+        pub(crate) fn from_output(output: Output) -> Self {
             Self {
                 code: output.status.code(),
                 stdout: String::from_utf8(output.stdout).unwrap(),
@@ -157,7 +157,7 @@ def messages():
             let mut stdin = child.stdin.take().unwrap();
             stdin.write_all(input.as_bytes()).unwrap();
             drop(stdin);
-            Self::of(child.wait_with_output().unwrap())
+            Self::from_output(child.wait_with_output().unwrap())
         }
 
         /// Each line of stdout as JSON.

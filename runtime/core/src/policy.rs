@@ -248,14 +248,14 @@ impl Policy {
     /// Decides one action by its own description, and by [`Action::names`] if it has them: deny
     /// list, allow list, otherwise. A tool whose name is above 256 bytes is denied.
     pub fn decide(&self, action: &Action<'_>) -> Decision {
-        self.decide_subject(&Subject::of(action))
+        self.decide_subject(&Subject::from_action(action))
     }
 
     /// Decides one action as [`Policy::decide`], unless it has no [`Action::names`] and the decision
     /// depends on where links lead: because a path glob of the deny list is for its tool, or only
     /// path globs allow it.
     pub fn judge(&self, action: &Action<'_>) -> Judgement {
-        let subject = Subject::of(action);
+        let subject = Subject::from_action(action);
         let is_about_paths = |pattern: &Pattern| pattern.is_about_paths(&subject);
         let is_denied = || self.deny.iter().any(|pattern| pattern.denies(&subject));
         let allowing = || self.allowing().filter(|pattern| pattern.allows(&subject));
@@ -279,7 +279,7 @@ impl Policy {
     /// Returns the lasting rule that allows an action which no pattern of the allow list allows.
     /// Looks at no pattern of the deny list.
     pub fn allowing_rule(&self, action: &Action<'_>) -> Option<&LastingRule> {
-        let subject = Subject::of(action);
+        let subject = Subject::from_action(action);
         let mut allow = self.allow.iter();
         if self.lasting.is_empty() || allow.any(|pattern| pattern.allows(&subject)) {
             return None;
@@ -294,7 +294,7 @@ impl Policy {
     /// # Errors
     /// The paths that have to be looked up first, as in [`Policy::judge`].
     pub fn rejecting(&self, action: &Action<'_>) -> Result<Option<&Pattern>, PathQuery> {
-        let subject = Subject::of(action);
+        let subject = Subject::from_action(action);
         if let Some(denying) = self.deny.iter().find(|pattern| pattern.denies(&subject)) {
             return Ok(Some(denying));
         }

@@ -288,7 +288,7 @@ impl Shared {
     /// Returns the options of a relay that serves a principal with its permissions.
     pub(crate) fn relay_options(&self, principal: &Principal, hub: HubOrigin) -> RelayOptions {
         let options = RelayOptions::default().sessions(self.sessions_for(principal));
-        match PrincipalAuthorizer::of(principal, &self.host, hub) {
+        match PrincipalAuthorizer::for_principal(principal, &self.host, hub) {
             Some(table) => options.judged(Arc::new(table)),
             None => options.of_user(),
         }

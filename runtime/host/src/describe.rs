@@ -133,7 +133,8 @@ impl Host {
 
 /// Converts a description to the form in which a session reports it.
 fn declared(described: &Value) -> Option<SessionInfo> {
-    let [capabilities, models] = [&described["capabilities"], &described["models"]];
+    let capabilities = &described["capabilities"];
+    let models = &described["models"];
     let report = json!({ "type": "session.info", "session_id": "d", "capabilities": capabilities, "models": models });
     match AdapterMessage::parse(&report.to_string()).ok()?.body {
         AdapterBody::SessionInfo(info) => Some(*info),

@@ -161,7 +161,7 @@ impl AgentHealth {
     /// Returns the problem and the next step. A pure function of the figures.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        Verdict::of(self)
+        Verdict::from_health(self)
     }
 }
 

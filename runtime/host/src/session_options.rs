@@ -71,7 +71,7 @@ pub(crate) fn open(
         Some(allowed) => allowed.contains(domain),
         None => true,
     };
-    let ladder = Ladder::of(config);
+    let ladder = Ladder::from_config(config);
     refuse(
         config,
         [
@@ -133,7 +133,7 @@ pub(crate) fn update(config: &AgentConfig, update: &SessionUpdate) -> Result<(),
         denied_tools: _,
         options,
     } = update;
-    let ladder = Ladder::of(config);
+    let ladder = Ladder::from_config(config);
     refuse(
         config,
         [

@@ -58,7 +58,7 @@ impl WireSink for Kept {
 }
 
 impl Kept {
-    fn of(&self, process: u32) -> Vec<String> {
+    fn events_of(&self, process: u32) -> Vec<String> {
         let seen = self.seen.lock().unwrap();
         seen.iter()
             .filter(|(_, of, _)| *of == process)
@@ -81,14 +81,18 @@ async fn an_embedder_gets_the_raw_bytes_in_order_and_each_run_has_its_number() {
         assert!(session.send("a word").unwrap().end().await.is_completed());
         session.close().await;
         // The close is what it reads last; the next session starts another.
-        while !kept.of(1).iter().any(|what| what.starts_with("exited")) {
+        while !kept
+            .events_of(1)
+            .iter()
+            .any(|what| what.starts_with("exited"))
+        {
             tokio::task::yield_now().await;
         }
     }
     host.shutdown().await;
     assert_eq!(*kept.flushed.lock().unwrap(), 1);
     for process in [1, 2] {
-        let seen = kept.of(process);
+        let seen = kept.events_of(process);
         let at = |part: &str| {
             seen.iter()
                 .position(|what| what.contains(part))
@@ -158,7 +162,7 @@ sys.stdin.readline()"#;
         assert!(session.send("a word").unwrap().end().await.is_completed());
         session.close().await;
         host.shutdown().await;
-        assert_eq!(only.1.of(1), [expected]);
+        assert_eq!(only.1.events_of(1), [expected]);
     }
 }
 
@@ -173,7 +177,7 @@ async fn a_start_that_fails_is_seen_with_the_reason() {
         .unwrap();
     let session = host.open("absent", named("s")).unwrap();
     assert!(!session.send("hi").unwrap().end().await.is_completed());
-    let seen = kept.of(1);
+    let seen = kept.events_of(1);
     assert!(
         seen.len() == 1 && seen[0].starts_with("not started: "),
         "{seen:?}"

@@ -76,7 +76,7 @@ impl fmt::Display for ProcessIdentity {
 }
 
 fn started(pid: u32) -> Option<u64> {
-    Some(Stat::of(Pid::from_raw(pid.cast_signed())?)?.started)
+    Some(Stat::read(Pid::from_raw(pid.cast_signed())?)?.started)
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ struct Places {
 
 impl Places {
     /// Starts one child to learn where its cgroups are.
-    async fn of(containment: Containment) -> Self {
+    async fn find(containment: Containment) -> Self {
         let root = tempfile::tempdir().unwrap();
         let records = root.path().join("records");
         fs::create_dir(root.path().join("private")).unwrap();
@@ -230,7 +230,7 @@ fn many_starts_and_stops_leave_nothing() {
 }
 
 async fn leave_nothing(containment: Containment, cycles: usize) {
-    let places = Places::of(containment).await;
+    let places = Places::find(containment).await;
     for round in 0..4 {
         places.cycle(round).await;
     }

@@ -367,7 +367,8 @@ fn places(id: &impl Hash, words: usize) -> impl Iterator<Item = usize> {
         id.hash(&mut hasher);
         hasher.finish()
     };
-    let (first, step) = (hash(0), hash(1) | 1);
+    let first = hash(0);
+    let step = hash(1) | 1;
     let bits = words as u64 * 64;
     (0..IdFilter::HASHES).map(move |count| {
         let bit = first.wrapping_add(count.wrapping_mul(step)) % bits;

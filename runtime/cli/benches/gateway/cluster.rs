@@ -189,10 +189,10 @@ fn against_none(what: &str, servers: &Servers) {
         .map(|round| {
             let server = Daemon::of_cluster(&servers.urls, &format!("a-{round}"));
             let turns = if what == "one server" { TURNS } else { FEW };
-            let ours = flight::begun(&mut Socket::of(&server), &prefix(), turns);
+            let ours = flight::begun(&mut Socket::connect(&server), &prefix(), turns);
             (
                 ours,
-                flight::begun(&mut Socket::of(&Daemon::up()), "s", TURNS),
+                flight::begun(&mut Socket::connect(&Daemon::up()), "s", TURNS),
             )
         })
         .collect();
@@ -217,7 +217,7 @@ fn three_hosts() {
         let one = {
             let servers = Servers::start(1, "");
             let host = Daemon::of_cluster(&servers.urls, "a");
-            flight::begun(&mut Socket::of(&host), "s", TURNS)
+            flight::begun(&mut Socket::connect(&host), "s", TURNS)
         };
         let servers = Servers::start(1, "");
         let hosts = NAMES.map(|name| Daemon::of_cluster(&servers.urls, name));
@@ -253,7 +253,7 @@ fn fly(hosts: &[Daemon; 3], further: usize) -> f64 {
                 let ready = &ready;
                 let prefix = format!("{prefix}-{number}");
                 scope.spawn(move || {
-                    let mut hub = Socket::of(&hosts[number]);
+                    let mut hub = Socket::connect(&hosts[number]);
                     let agent = NAMES[(number + further) % 3];
                     let sessions: Vec<_> = (0..IN_FLIGHT / 3)
                         .map(|id| flight::begin(&mut hub, &prefix, id, Some(agent)))

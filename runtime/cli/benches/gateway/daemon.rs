@@ -276,7 +276,7 @@ impl Hub for Pipe {
 pub(crate) struct Socket(WebSocket<TcpStream>);
 
 impl Socket {
-    pub(crate) fn of(daemon: &Daemon) -> Self {
+    pub(crate) fn connect(daemon: &Daemon) -> Self {
         let mut request = format!("ws://{}/v1/pipe", daemon.http)
             .into_client_request()
             .unwrap();

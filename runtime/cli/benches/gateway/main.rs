@@ -102,7 +102,7 @@ fn pipe() {
         .map(|_| {
             let beside = flight::begun(&mut Pipe::serve(), "s", TURNS);
             (
-                flight::begun(&mut Socket::of(&Daemon::up()), "s", TURNS),
+                flight::begun(&mut Socket::connect(&Daemon::up()), "s", TURNS),
                 beside,
             )
         })

@@ -62,11 +62,11 @@ impl Editor {
         if arguments.contains(&"--adapter") {
             command.env("TRUNKLINE_AGENT", "echo");
         }
-        Self::of(home, &mut command)
+        Self::spawn(home, &mut command)
     }
 
     /// An editor that starts this command.
-    fn of(home: &Home, command: &mut std::process::Command) -> Self {
+    fn spawn(home: &Home, command: &mut std::process::Command) -> Self {
         command.env("TRUNKLINE_STATE", home.path().join("state"));
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let input = child.stdin.take().unwrap();
@@ -156,7 +156,7 @@ impl Editor {
             assert!(Instant::now() < late, "it does not end by itself");
             std::thread::sleep(Duration::from_millis(10));
         }
-        let ended = super::Ran::of(child.wait_with_output().unwrap());
+        let ended = super::Ran::from_output(child.wait_with_output().unwrap());
         drop(input);
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         ended.stderr
@@ -242,7 +242,7 @@ impl Place {
         let mut command = self.0.command(["acp", "-v", "--log-file", "../acp.log"]);
         command.current_dir(self.folder("one"));
         key.map(|key| command.env("MY_KEY", key));
-        Editor::of(&self.0, &mut command)
+        Editor::spawn(&self.0, &mut command)
     }
 
     /// The log of the last editor's agent, which begins again.

@@ -278,7 +278,7 @@ fn an_input_is_sent_and_its_turn_awaited_or_not_and_stopped() {
         .unwrap();
     while host.until("turn.begin")["content"] != "behind it" {}
     sessions(&home, &["stop", "s"]).must_end_with(0);
-    let waited = Ran::of(waiting.wait_with_output().unwrap());
+    let waited = Ran::from_output(waiting.wait_with_output().unwrap());
     assert_eq!(waited.must_end_with(0).stdout, "behind it\n");
     sessions(&home, &["stop", "s"])
         .must_end_with(0)
@@ -359,7 +359,7 @@ fn a_list_says_what_each_session_does_and_is_filtered_and_read_by_page() {
         .env("COLUMNS", "40")
         .output()
         .unwrap();
-    let note = super::Ran::of(narrow);
+    let note = super::Ran::from_output(narrow);
     // The option and its cursor are on one line.
     note.must_end_with(0)
         .must_say("note: there are more;\n`--after ");
@@ -433,7 +433,7 @@ fn a_history_that_is_followed_ends_with_the_host() {
     let mut text = Following::new(&home, &["history", "s", "--follow"]);
     text.until("> the first");
     host.kill();
-    let ended = Ran::of(text.child.wait_with_output().unwrap());
+    let ended = Ran::from_output(text.child.wait_with_output().unwrap());
     ended
         .must_end_with(1)
         .must_say("the process that served the journal has ended");

@@ -221,7 +221,7 @@ fn a_relay_tells_nothing_at_any_level() {
         }
         drop(hub);
         out.read_to_string(&mut stdout).unwrap();
-        let ran = Ran::of(child.wait_with_output().unwrap());
+        let ran = Ran::from_output(child.wait_with_output().unwrap());
         ran.must_end_with(0);
         must_be_silent(&ran.stderr, level);
         must_be_silent(&told(&stdout), "what the hub gets");

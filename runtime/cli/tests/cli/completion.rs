@@ -35,7 +35,7 @@ fn prepare(home: &Home) -> Daemon<'_> {
 fn at_daemon(home: &Home, arguments: &[&str]) -> Ran {
     let mut command = home.command(arguments);
     command.env("TRUNKLINE_STATE", home.path().join("state"));
-    Ran::of(command.output().unwrap())
+    Ran::from_output(command.output().unwrap())
 }
 
 /// Variables of a shell that finds the program and the daemon.
@@ -63,7 +63,7 @@ fn fish(home: &Home, script: &str) -> String {
         .envs(variables(home))
         .output()
         .unwrap();
-    Ran::of(output).must_end_with(0).stdout.clone()
+    Ran::from_output(output).must_end_with(0).stdout.clone()
 }
 
 /// Types a command with tabs in an interactive shell, which a file configures, until it did its work:

@@ -93,7 +93,7 @@ fn a_profiles_own_env_reaches_the_program_that_it_wraps() {
         .env("OF_HOST", "of-the-host")
         .output()
         .unwrap();
-    let ran = super::Ran::of(output);
+    let ran = super::Ran::from_output(output);
     assert_eq!(
         ran.must_end_with(0).stdout.trim(),
         "text of-a-file of-the-host"
@@ -318,7 +318,7 @@ fn a_wrong_value_names_its_source() {
     let from = |variable: &str, value: &str, arguments: &[&str], named: &str| {
         let mut command = home.command(arguments);
         command.env(variable, value);
-        super::Ran::of(command.output().unwrap())
+        super::Ran::from_output(command.output().unwrap())
             .must_end_with(2)
             .must_say(named);
     };
@@ -366,7 +366,7 @@ fn a_warning_is_a_note_for_a_user() {
     let home = Home::new();
     let mut command = home.command(["run", "hi"]);
     command.env("XDG_STATE_HOME", "/proc/none");
-    let ran = super::Ran::of(command.output().unwrap());
+    let ran = super::Ran::from_output(command.output().unwrap());
     ran.must_end_with(0)
         .must_say(" note: a child was not recorded")
         .must_say("folder: /proc/none");

@@ -92,7 +92,7 @@ impl Disk {
     }
 
     fn serve(&self, home: &Home) -> Serving {
-        Serving::of(&mut self.command(home, "normal"))
+        Serving::spawn(&mut self.command(home, "normal"))
     }
 
     fn command(&self, home: &Home, sync: &str) -> Command {
@@ -307,11 +307,11 @@ fn a_host_that_ends_while_its_disk_fails_says_what_is_lost_and_ends() {
 fn a_run_that_a_daemon_on_a_full_disk_refuses_says_that_it_is_not_stored() {
     let home = Home::new();
     let disk = Disk::new(&home);
-    let daemon = Daemon::of(&home, disk.under(&mut home.command(UP)));
+    let daemon = Daemon::spawn(&home, disk.under(&mut home.command(UP)));
     let run = || {
         let mut command = home.command(["run", "hello"]);
         command.env("TRUNKLINE_STATE", home.path().join("state"));
-        let ran = Ran::of(command.output().unwrap());
+        let ran = Ran::from_output(command.output().unwrap());
         assert_eq!(ran.must_end_with(0).stdout, "hello\n");
         ran
     };
@@ -328,7 +328,7 @@ fn with_full_an_entry_is_stored_when_the_disk_has_it() {
     let home = Home::new();
     let disk = Disk::new(&home);
     disk.does("lie 5");
-    let refused = Ran::of(disk.command(&home, "full").output().unwrap());
+    let refused = Ran::from_output(disk.command(&home, "full").output().unwrap());
     assert_ne!(refused.code, Some(0));
     refused.must_say("cannot be written: Input/output error");
     // By the configuration, which the option overrules.
@@ -340,7 +340,7 @@ fn with_full_an_entry_is_stored_when_the_disk_has_it() {
         &["serve", "--journal", "journal"],
     ] {
         let mut command = home.command(arguments);
-        let refused = Ran::of(disk.under(&mut command).output().unwrap());
+        let refused = Ran::from_output(disk.under(&mut command).output().unwrap());
         assert_ne!(refused.code, Some(0), "{arguments:?}");
         refused.must_say("cannot be written: Input/output error");
     }

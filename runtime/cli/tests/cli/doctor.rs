@@ -210,7 +210,7 @@ fn credentials_are_named_and_never_shown() {
         command
             .env("HOST_C", "canary-in-a-variable")
             .env("D_PASSWORD", "canary-passed-through");
-        Ran::of(command.output().unwrap())
+        Ran::from_output(command.output().unwrap())
     };
     let ran = run(&["doctor", "--json", "-vv"]);
     let present: Vec<_> = report(&ran)["agents"][0]["checks"]
@@ -327,7 +327,7 @@ fn what_loads_code_is_told_to_be_withheld() {
         .env("NODE_OPTIONS", "--require x")
         .output()
         .unwrap();
-    let withheld = check(&Ran::of(output), "env.withheld");
+    let withheld = check(&Ran::from_output(output), "env.withheld");
     assert!(
         withheld["message"]
             .as_str()
@@ -521,7 +521,7 @@ fn folders_that_cannot_be_used_are_told_with_what_that_means() {
         .env("TMPDIR", "/no/such/folder")
         .output()
         .unwrap();
-    let ran = Ran::of(output);
+    let ran = Ran::from_output(output);
     check(ran.must_end_with(1), "temp_dir.unusable");
     must_be_unchecked(&ran);
 }
@@ -605,8 +605,9 @@ fn home_with_a_refused_agent() -> Home {
 fn an_agent_that_the_policy_forbids_is_refused_and_the_others_run() {
     let home = home_with_a_refused_agent();
     let path = format!("{}:/usr/bin:/bin", home.path().join("bin").display());
-    let run =
-        |arguments: &[&str]| Ran::of(home.command(arguments).env("PATH", &path).output().unwrap());
+    let run = |arguments: &[&str]| {
+        Ran::from_output(home.command(arguments).env("PATH", &path).output().unwrap())
+    };
     let ran = run(&["run", "--agent", "b", "hello"]);
     ran.must_end_with(0)
         .must_say("agent a may not run: failed to use the sandbox podman");
@@ -644,7 +645,7 @@ fn an_agent_that_the_policy_forbids_is_refused_and_the_others_run() {
 #[test]
 fn a_relay_serves_the_agents_that_the_policy_allows() {
     let home = home_with_a_refused_agent();
-    let mut host = Serving::of(&mut home.command(["serve"]));
+    let mut host = Serving::spawn(&mut home.command(["serve"]));
     host.say(&json!({"type": "session.start", "session_id": "1", "agent_id": "a"}));
     let (refused, _) = host.hear().unwrap();
     assert!(
@@ -684,7 +685,7 @@ fn a_sandbox_without_its_program_is_an_error() {
         .env("PATH", &bin)
         .output()
         .unwrap();
-    let ran = Ran::of(output);
+    let ran = Ran::from_output(output);
     let missing = check(ran.must_end_with(1), "sandbox.unavailable");
     assert!(
         missing["detail"].as_str().unwrap().contains("bwrap"),
@@ -733,7 +734,7 @@ fn an_image_that_is_not_there_is_an_error() {
                 .output()
                 .unwrap();
             (
-                Ran::of(output),
+                Ran::from_output(output),
                 fs::read_to_string(home.path().join("asked")).unwrap(),
             )
         };
@@ -814,7 +815,7 @@ fn what_a_sandbox_does_not_show_is_told_before_a_start() {
         .env("PATH", &path)
         .output()
         .unwrap();
-    let found = check(Ran::of(output).must_end_with(0), "command.found");
+    let found = check(Ran::from_output(output).must_end_with(0), "command.found");
     assert!(
         found["message"].as_str().unwrap().ends_with("bin/cat"),
         "{found}"
@@ -833,7 +834,7 @@ fn what_a_sandbox_does_not_show_is_told_before_a_start() {
         .env("PATH", &path)
         .output()
         .unwrap();
-    check(Ran::of(output).must_end_with(1), "sandbox.refused");
+    check(Ran::from_output(output).must_end_with(1), "sandbox.refused");
 
     // The program of an agent that a built-in adapter starts.
     home.file(
@@ -850,7 +851,7 @@ fn what_a_sandbox_does_not_show_is_told_before_a_start() {
             .env("PATH", &path)
             .current_dir(home.path().join("work"));
         let config = home.path().join("trunkline.json");
-        Ran::of(command.env("TRUNKLINE_CONFIG", config).output().unwrap())
+        Ran::from_output(command.env("TRUNKLINE_CONFIG", config).output().unwrap())
     };
     let add = format!(
         "hides; add {:?} to its `read_only`",
@@ -960,7 +961,7 @@ fn two_runs_say_the_same_and_leave_nothing() {
             .env("TMPDIR", home.path().join("tmp"))
             .output()
             .unwrap();
-        let ran = Ran::of(output);
+        let ran = Ran::from_output(output);
         ran.must_end_with(1);
         assert_eq!(tree(home.path()), before);
         ran

@@ -157,12 +157,13 @@ fn an_agent_that_is_not_installed_is_code_3_with_the_command_that_installs_it() 
             "the program /no/such/codex does not exist",
         ),
     ] {
-        let ran = super::Ran::of(home.command(arguments).env("PATH", &path).output().unwrap());
+        let ran =
+            super::Ran::from_output(home.command(arguments).env("PATH", &path).output().unwrap());
         ran.must_end_with(3).must_say(said);
         assert!(!ran.stderr.contains("/help"), "no prompt: {}", ran.stderr);
         assert_eq!(ran.stderr.matches("next:").count(), 1, "{}", ran.stderr);
     }
-    let ran = super::Ran::of(
+    let ran = super::Ran::from_output(
         home.command(["doctor", "pi"])
             .env("PATH", &path)
             .output()
@@ -186,7 +187,7 @@ case "$*" in
 *) echo '{"type":"result","subtype":"success","is_error":true,"result":"Invalid API key · Please run /login","session_id":"s"}';;
 esac"#;
     let path = with_programs(&home, &[("claude", agent)]);
-    let ran = super::Ran::of(
+    let ran = super::Ran::from_output(
         home.command(["run", "--agent", "claude-code", "hi"])
             .env("PATH", &path)
             .output()
@@ -213,7 +214,7 @@ fn doctor_lists_every_agent_that_is_here() {
         command
             .env("PATH", &path)
             .env("GEMINI_API_KEY", "not-to-be-shown");
-        super::Ran::of(command.output().unwrap())
+        super::Ran::from_output(command.output().unwrap())
     };
     let ran = doctor(&["doctor", "--all", "--json"]);
     let all = ran.must_end_with(0).json_lines().remove(0);
@@ -280,7 +281,7 @@ fn given(entry: Option<&str>, set: &[(&str, &str)]) -> (Vec<String>, super::Ran)
         );
     }
     let mut command = home.command(["run", "--agent", "claude-code", "hi"]);
-    let ran = super::Ran::of(
+    let ran = super::Ran::from_output(
         command
             .env("PATH", &path)
             .envs(set.iter().copied())
@@ -399,7 +400,7 @@ fn doctor_says_which_credentials_are_used_and_which_are_kept() {
             .env("PATH", &path)
             .env("CLAUDE_CONFIG_DIR", home.path().join(".claude"))
             .env("ANTHROPIC_API_KEY", "sk-canary-0123456789");
-        super::Ran::of(command.output().unwrap())
+        super::Ran::from_output(command.output().unwrap())
     };
     for arguments in [
         &["doctor", "claude-code"][..],
@@ -440,7 +441,7 @@ fn asked(config: &str, set: &[(&str, &str)], arguments: &[&str]) -> (String, sup
     let path = with_programs(&home, &[("claude", TELLS_ARGUMENTS)]);
     home.file("trunkline.json", config);
     let mut command = home.command(arguments);
-    let ran = super::Ran::of(
+    let ran = super::Ran::from_output(
         command
             .env("PATH", &path)
             .envs(set.iter().copied())

@@ -68,7 +68,7 @@ impl Small {
                 None => command.env_remove(name),
             };
         }
-        let mut host = Serving::of(&mut command);
+        let mut host = Serving::spawn(&mut command);
         host.say(&start("s"));
         host.until("host.fact");
         let child = format!("/proc/{0}/task/{0}/children", host.child.id());

@@ -52,7 +52,7 @@ pub(super) struct Daemon<'a> {
 
 impl<'a> Daemon<'a> {
     pub(super) fn up(home: &'a Home) -> Self {
-        Self::of(home, &mut home.command(UP))
+        Self::spawn(home, &mut home.command(UP))
     }
 
     /// Starts a daemon below another program, which runs its last arguments as a command.
@@ -66,17 +66,17 @@ impl<'a> Daemon<'a> {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        Self::of(home, &mut command)
+        Self::spawn(home, &mut command)
     }
 
     fn at(home: &'a Home, address: &str) -> Self {
-        Self::of(
+        Self::spawn(
             home,
             &mut home.command(["up", "--state", "state", "--http", address, "--json"]),
         )
     }
 
-    pub(super) fn of(home: &'a Home, command: &mut Command) -> Self {
+    pub(super) fn spawn(home: &'a Home, command: &mut Command) -> Self {
         Self::told(home, command).0
     }
 

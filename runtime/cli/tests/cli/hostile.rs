@@ -127,8 +127,9 @@ fn a_sandboxed_adapter_cannot_write_what_the_next_run_reads() {
     })
     .to_string();
     home.file("work/conf/named.json", &config);
-    let run =
-        |arguments: &[&str]| Ran::of(home.command(arguments).current_dir(&work).output().unwrap());
+    let run = |arguments: &[&str]| {
+        Ran::from_output(home.command(arguments).current_dir(&work).output().unwrap())
+    };
     let doctor = run(&["doctor", "--json", "--config", "conf/named.json"]);
     let doctor: Value = serde_json::from_str(&doctor.stdout).unwrap();
     if doctor["agents"][0]["status"] == "fail" {
@@ -235,7 +236,7 @@ fn a_sandboxed_adapter_sees_no_journal_no_socket_and_no_wire_log_of_its_host() {
     ];
     // The second host has an older log.
     for run in ["1", "2"] {
-        let mut host = Serving::of(&mut home.command(serve));
+        let mut host = Serving::spawn(&mut home.command(serve));
         for (agent, learnt, answered) in [
             ("writes", "nothing", "nothing"),
             ("reads", "nothing", "nothing"),
@@ -298,7 +299,7 @@ fn a_sandboxed_adapter_sees_nothing_of_the_folder_of_its_daemon() {
         "127.0.0.1:0",
         "--json",
     ];
-    let _daemon = Daemon::of(&home, &mut home.command(up));
+    let _daemon = Daemon::spawn(&home, &mut home.command(up));
     let mut hub = Socket::new(&state.join("journal/host.sock"));
     for agent in ["boxed", "free"] {
         let mut begin = start(agent);

@@ -34,10 +34,10 @@ impl Serving {
     pub(super) fn new(home: &Home, more: &[&str]) -> Self {
         let mut arguments = vec!["serve", "--journal", "journal"];
         arguments.extend(more);
-        Self::of(&mut home.command(arguments))
+        Self::spawn(&mut home.command(arguments))
     }
 
-    pub(super) fn of(command: &mut Command) -> Self {
+    pub(super) fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         Self {

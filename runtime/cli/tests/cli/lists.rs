@@ -263,7 +263,7 @@ fn tables_in_a_narrow_terminal_have_whole_ids() {
         let rows: Vec<Value> = serde_json::from_str(&json.must_end_with(0).stdout).unwrap();
         assert!(!rows.is_empty(), "{list:?}");
         let narrow = home.command(list).env("COLUMNS", "40").output().unwrap();
-        let text = super::Ran::of(narrow).stdout;
+        let text = super::Ran::from_output(narrow).stdout;
         let first: Vec<_> = text
             .lines()
             .filter_map(|line| line.split_whitespace().next())

@@ -37,7 +37,7 @@ fn with_codex() -> (Home, String) {
 fn run(home: &Home, path: &str, arguments: &[&str], set: &[(&str, &str)]) -> Ran {
     let mut command = home.command(arguments);
     command.env("PATH", path).envs(set.iter().copied());
-    Ran::of(command.output().unwrap())
+    Ran::from_output(command.output().unwrap())
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn an_agent_logs_in_on_this_terminal_with_the_variables_of_its_entry() {
         .env("ADAPTER_CONFIG", "/of/this/process")
         .env("HTTPS_PROXY", "http://proxy.example")
         .stdin(std::fs::File::open(keys).unwrap());
-    let ran = Ran::of(command.output().unwrap());
+    let ran = Ran::from_output(command.output().unwrap());
     let said = &ran.must_end_with(0).stdout;
     assert!(
         said.contains("work: logged in (Logged in with [REDACTED"),

@@ -72,7 +72,7 @@ fn otel_gets_a_request_in_the_trace_of_its_sender_and_the_turn_that_it_began() {
     command
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{at}"))
         .env_remove("OTEL_SERVICE_NAME");
-    let daemon = Daemon::of(&home, &mut command);
+    let daemon = Daemon::spawn(&home, &mut command);
     let client = daemon.token(&["control"]);
     let id = client.open();
     let sender = format!("00-{TRACE:032x}-{CALLER:016x}-01");
@@ -134,7 +134,7 @@ fn otel_loses_traces_where_no_collector_is_and_the_log_says_so_once() {
         .args(["-vv", "--log-file"])
         .arg(&log)
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://secret@{at}"));
-    let daemon = Daemon::of(&home, command.env("OTEL_BSP_SCHEDULE_DELAY", "10"));
+    let daemon = Daemon::spawn(&home, command.env("OTEL_BSP_SCHEDULE_DELAY", "10"));
     let client = daemon.token(&["control"]);
     let id = client.open();
     for _ in 0..3 {

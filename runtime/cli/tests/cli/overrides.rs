@@ -228,7 +228,7 @@ fn a_refusal_is_told_whenever_the_person_writes() {
         while child.try_wait().unwrap().is_none() && stdin.write_all(line.as_bytes()).is_ok() {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        let ran = Ran::of(child.wait_with_output().unwrap());
+        let ran = Ran::from_output(child.wait_with_output().unwrap());
         ran.must_end_with(2)
             .must_say("next: omit --max-turns, which this adapter does not support");
         assert_eq!(

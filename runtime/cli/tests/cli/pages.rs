@@ -37,7 +37,7 @@ pub(crate) fn described() -> Vec<Value> {
 fn start(name: &str, config: &Value) -> Ran {
     let home = Home::new();
     let file = home.file("adapter.json", &config.to_string());
-    Ran::of(
+    Ran::from_output(
         home.command(["adapter", name])
             .env("ADAPTER_CONFIG", file)
             .output()

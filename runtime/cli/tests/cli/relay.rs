@@ -5,7 +5,7 @@ use super::{Home, journal::Serving};
 #[test]
 fn a_hub_drives_the_agents_over_stdin_and_stdout() {
     let home = Home::new();
-    let mut host = Serving::of(&mut home.command(["serve"]));
+    let mut host = Serving::spawn(&mut home.command(["serve"]));
     host.say(&json!({"type": "session.start", "session_id": "a"}));
     host.say(&json!({"type": "user.input", "session_id": "a", "content": "hello"}));
     let (output, _) = host.hear().unwrap();
@@ -21,7 +21,7 @@ fn a_hub_drives_the_agents_over_stdin_and_stdout() {
 fn a_hub_that_knows_the_core_only_sees_tools_where_it_wants_them_as_output() {
     for (args, wanted) in [(&["serve"][..], 0), (&["serve", "--tools-as-output"], 2)] {
         let home = Home::new();
-        let mut host = Serving::of(&mut home.command(args));
+        let mut host = Serving::spawn(&mut home.command(args));
         host.say(&json!({"type": "session.start", "session_id": "a"}));
         host.say(&json!({"type": "user.input", "session_id": "a", "content": "/tool ls"}));
         let id = &host.until("permission.request")["request_id"];
@@ -52,7 +52,7 @@ fn the_agent_of_the_command_line_serves_sessions_that_name_none() {
         (&["serve", "--agent", "two"], &start, "mock"),
         (&["serve", "--agent", "two"], &named, "echo"),
     ] {
-        let mut host = Serving::of(&mut home.command(args));
+        let mut host = Serving::spawn(&mut home.command(args));
         host.say(ready);
         host.say(&json!({"type": "user.input", "session_id": "a", "content": "hello"}));
         let info = host.until("session.info");

@@ -35,11 +35,11 @@ struct Reloading {
 
 impl Reloading {
     fn new(home: &Home, more: &[&str]) -> Self {
-        Self::of(home.command(["--config", "t.json", "serve"]).args(more))
+        Self::spawn(home.command(["--config", "t.json", "serve"]).args(more))
     }
 
-    fn of(command: &mut Command) -> Self {
-        let mut serving = Serving::of(command);
+    fn spawn(command: &mut Command) -> Self {
+        let mut serving = Serving::spawn(command);
         let log = BufReader::new(serving.child.stderr.take().unwrap());
         // From here on it serves.
         serving.say(&json!({"type": "agents.list", "session_id": "", "request_id": "ready"}));
@@ -209,7 +209,7 @@ fn a_file_that_was_found_and_is_gone_leaves_no_other_agents_in_its_place() {
     let file = home.path().join("t.json");
     let found = home.path().join("trunkline.json");
     std::fs::rename(file, &found).unwrap();
-    let mut host = Reloading::of(&mut home.command(["serve"]));
+    let mut host = Reloading::spawn(&mut home.command(["serve"]));
     std::fs::remove_file(found).unwrap();
     let said = host.reload();
     assert!(
@@ -226,7 +226,7 @@ fn a_daemon_that_is_asked_to_says_what_has_changed_or_why_nothing_has() {
     let home = Home::new();
     configured(&home, &[("a", "first")], &json!({}));
     let mut up = home.command(["--config", "t.json"]);
-    let daemon = Daemon::of(
+    let daemon = Daemon::spawn(
         &home,
         up.args(["up", "--state", "state", "--http", "127.0.0.1:0", "--json"]),
     );

@@ -31,7 +31,7 @@ struct Hub {
 }
 
 impl Hub {
-    fn of(home: &Home, arguments: &[&str]) -> Self {
+    fn spawn(home: &Home, arguments: &[&str]) -> Self {
         let adapter = home.file("adapter.py", ADAPTER);
         let adapter = format!("python3 {}", adapter.display());
         let arguments = ["serve", "--adapter", &adapter]
@@ -90,7 +90,7 @@ fn dangerous() -> [(&'static str, Value); 5] {
 #[test]
 fn a_hub_is_refused_by_name_before_an_adapter_runs() {
     let home = Home::new();
-    let mut hub = Hub::of(&home, &[]);
+    let mut hub = Hub::spawn(&home, &[]);
     for (option, value) in dangerous() {
         hub.say(&start(option, option, &value));
         let closed = hub.hear("session.closed");
@@ -129,7 +129,7 @@ fn the_operator_of_serve_lets_sessions_set_more() {
         .filter(|(option, _)| *option != "permission_mode")
     {
         for list in [option, "all", &format!(" model, {option},cwd")] {
-            let mut hub = Hub::of(&home, &["--session-may", list]);
+            let mut hub = Hub::spawn(&home, &["--session-may", list]);
             hub.say(&start("s", option, &value));
             hub.say(&json!({"type": "user.input", "session_id": "s", "content": "hi"}));
             let output = hub.hear("output");

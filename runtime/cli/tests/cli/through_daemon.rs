@@ -69,7 +69,7 @@ fn at(home: &Home, arguments: &[&str]) -> std::process::Command {
 }
 
 fn runs(home: &Home, arguments: &[&str]) -> Ran {
-    Ran::of(at(home, arguments).output().unwrap())
+    Ran::from_output(at(home, arguments).output().unwrap())
 }
 
 /// That the daemon was the host, or why it was not.
@@ -106,7 +106,7 @@ fn a_command_without_a_configuration_uses_the_file_of_the_daemon() {
     std::fs::create_dir(&elsewhere).unwrap();
     let there = |arguments: &[&str]| {
         let mut command = at(&home, arguments);
-        Ran::of(command.current_dir(&elsewhere).output().unwrap())
+        Ran::from_output(command.current_dir(&elsewhere).output().unwrap())
     };
     let daemon = Daemon::up(&home);
     let ran = there(&["run", "--agent", "own", "hello"]);
@@ -206,7 +206,7 @@ fn the_folder_goes_along_where_the_agent_says_that_it_works_there() {
     ] {
         for folder in [&work, &outside] {
             let arguments = [&config, &["run", "--agent", agent, "where"][..]].concat();
-            let ran = Ran::of(at(&home, &arguments).current_dir(folder).output().unwrap());
+            let ran = Ran::from_output(at(&home, &arguments).current_dir(folder).output().unwrap());
             ran.must_end_with(0).must_say(said);
             if agent != "echo" {
                 assert_eq!(ran.stdout.trim(), folder.to_str().unwrap());
@@ -334,7 +334,7 @@ fn a_host_that_only_has_the_folder_is_no_daemon() {
         .must_end_with(0)
         .must_say(OWN);
     let mut serving =
-        super::journal::Serving::of(&mut home.command(["serve", "--journal", "state/journal"]));
+        super::journal::Serving::spawn(&mut home.command(["serve", "--journal", "state/journal"]));
     serving.say(&super::journal::start("s"));
     serving.until("host.fact");
     runs(&home, &["run", "hello"])
@@ -365,7 +365,7 @@ fn a_daemon_works_in_a_folder_whose_socket_has_a_long_path() {
         assert!(line.contains("\"http\""), "{line}");
         up
     };
-    let ran = |arguments: &[&str]| Ran::of(with_folder(arguments).output().unwrap());
+    let ran = |arguments: &[&str]| Ran::from_output(with_folder(arguments).output().unwrap());
     let mut daemon = up(&["up", "--http", "127.0.0.1:0", "--json"]);
     ran(&["run", "hello"]).must_end_with(0).must_say(DAEMONS);
     ran(&["sessions", "list"]).must_end_with(0);
@@ -381,7 +381,7 @@ fn a_daemon_works_in_a_folder_whose_socket_has_a_long_path() {
     let socket = format!("unix:{}", folder.join("hubs.sock").display());
     let journal = folder.join("journal");
     let journal = journal.to_str().unwrap();
-    let mut serving = super::journal::Serving::of(&mut home.command([
+    let mut serving = super::journal::Serving::spawn(&mut home.command([
         "serve",
         "--journal",
         journal,
@@ -425,7 +425,10 @@ impl Begun {
             .lines
             .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
             .collect();
-        (lines, Ran::of(self.child.wait_with_output().unwrap()))
+        (
+            lines,
+            Ran::from_output(self.child.wait_with_output().unwrap()),
+        )
     }
 }
 
@@ -569,7 +572,7 @@ fn a_run_is_continued_by_its_folder_by_its_id_and_by_a_prefix() {
         let file = home.path().join("trunkline.json");
         let config = ["--config", file.to_str().unwrap()];
         let mut command = at(&home, &[&config[..], arguments].concat());
-        Ran::of(
+        Ran::from_output(
             command
                 .current_dir(home.path().join("work"))
                 .output()

@@ -94,7 +94,7 @@ fn talk(home: &Home, command: &[&str], talk: &str) {
         .env("TERM", "xterm")
         .output()
         .unwrap();
-    Ran::of(ran).must_end_with(0);
+    Ran::from_output(ran).must_end_with(0);
 }
 
 const TOP: [&str; 4] = [

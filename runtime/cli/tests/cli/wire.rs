@@ -160,7 +160,7 @@ fn chat_serve_and_demo_write_one_too_and_a_configuration_asks_for_it() {
     let home = Home::new();
     home.run_with_stdin(["chat", "--wire-log", "chat.log"], "hi\n")
         .must_end_with(0);
-    let mut host = Serving::of(&mut home.command(["serve", "--wire-log", "serve.log"]));
+    let mut host = Serving::spawn(&mut home.command(["serve", "--wire-log", "serve.log"]));
     host.say(&json!({"type": "session.start", "session_id": "a"}));
     host.say(&json!({"type": "user.input", "session_id": "a", "content": "hi"}));
     host.until("turn.complete");
@@ -272,7 +272,7 @@ fn a_file_that_cannot_be_written_delays_no_turn_and_is_said() {
         .current_dir(home.path())
         .env("HOME", home.path())
         .stdin(Stdio::null());
-    let ran = Ran::of(command.output().unwrap());
+    let ran = Ran::from_output(command.output().unwrap());
     ran.must_end_with(0)
         .must_say("lines are missing from the wire log");
     ran.must_say("File too large");
@@ -359,7 +359,7 @@ fn show_prints_each_message_and_why_a_line_is_none() {
 #[test]
 fn a_killed_host_leaves_a_log_that_can_be_read_and_followed() {
     let home = Home::new();
-    let mut host = Serving::of(&mut home.command(["serve", "--wire-log", "wire.log"]));
+    let mut host = Serving::spawn(&mut home.command(["serve", "--wire-log", "wire.log"]));
     host.say(&json!({"type": "session.start", "session_id": "a"}));
     host.say(&json!({"type": "user.input", "session_id": "a", "content": "first"}));
     host.until("turn.complete");

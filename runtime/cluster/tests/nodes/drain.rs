@@ -146,7 +146,8 @@ async fn a_hub_hears_last_of_a_session_that_moves_that_it_is_to_attach_again() {
         says.write_all(format!("{attach}\n").as_bytes())
             .await
             .unwrap();
-        let (mut lines, mut all) = (BufReader::new(heard).lines(), Vec::<Value>::new());
+        let mut lines = BufReader::new(heard).lines();
+        let mut all = Vec::<Value>::new();
         while all
             .last()
             .is_none_or(|last| last["type"] != "session.refused")

@@ -227,7 +227,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    pub(crate) fn of(mut values: Vec<f64>) -> Self {
+    pub(crate) fn from_values(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let variance = values
@@ -268,7 +268,7 @@ pub(crate) fn spread(scale: Scale, a_second: Option<f64>) -> Spread {
             known[chosen].sessions += 1;
         }
     }
-    Spread::of(loads.into_iter().map(|load| load as f64).collect())
+    Spread::from_values(loads.into_iter().map(|load| load as f64).collect())
 }
 
 /// Returns the cost of renewals: the server's work in ten idle seconds.
@@ -385,14 +385,14 @@ pub(crate) fn deaths(scale: Scale, within: Duration) -> Healed {
         .collect();
     Healed {
         sessions: names.len(),
-        after: Spread::of(taken.iter().map(|(_, at)| seconds(begun, *at)).collect()),
-        after_lease: Spread::of(
+        after: Spread::from_values(taken.iter().map(|(_, at)| seconds(begun, *at)).collect()),
+        after_lease: Spread::from_values(
             taken
                 .iter()
                 .map(|(session, at)| seconds(world.ended.borrow()[&names[session]], *at))
                 .collect(),
         ),
-        shares: Spread::of(survivors),
+        shares: Spread::from_values(survivors),
         twice: world.twice.get(),
         unserved: world.unserved(),
         server: world.end(begun),
@@ -423,7 +423,7 @@ pub(crate) fn outage(scale: Scale, away: Duration, within: Duration) -> Returned
         .run(|| world.taken.borrow().len() >= scale.sessions || world.clock.now() > late);
     world.run_for(AFTERWARDS);
     Returned {
-        after: Spread::of(
+        after: Spread::from_values(
             world
                 .taken
                 .borrow()

@@ -503,10 +503,8 @@ impl Core {
             return true;
         }
         let waiting = session.work.as_ref().map_or(&[][..], |work| &work.requests);
-        let (count, own) = (
-            waiting.len(),
-            waiting.iter().map(|request| request.bytes).sum::<usize>(),
-        );
+        let count = waiting.len();
+        let own: usize = waiting.iter().map(|request| request.bytes).sum();
         let full = count >= most
             || own >= PENDING_BYTES
             || !may_take(count as u64, 1, PENDING_OF_ALL - self.pending.requests)

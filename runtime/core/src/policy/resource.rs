@@ -136,7 +136,7 @@ impl<'a> Named<'a> {
 }
 
 impl<'a> Subject<'a> {
-    pub(super) fn of(action: &Action<'a>) -> Self {
+    pub(super) fn from_action(action: &Action<'a>) -> Self {
         let mut named = Named::by(action);
         named.bound();
         let Named {

@@ -56,7 +56,11 @@ pub(crate) enum HubOrigin {
 
 impl PrincipalAuthorizer {
     /// Creates the rules for a principal; `None` for this user, who may send everything.
-    pub(crate) fn of(principal: &Principal, host: &Host, hub: HubOrigin) -> Option<Self> {
+    pub(crate) fn for_principal(
+        principal: &Principal,
+        host: &Host,
+        hub: HubOrigin,
+    ) -> Option<Self> {
         match principal {
             Principal::User => None,
             Principal::Bearer(bearer) => Some(Self {
@@ -163,7 +167,7 @@ pub(crate) fn authorize(
     message: &HostMessage,
     agent: Option<&str>,
 ) -> Result<(), Problem> {
-    let judged = PrincipalAuthorizer::of(principal, &shared.host, HubOrigin::Network)
+    let judged = PrincipalAuthorizer::for_principal(principal, &shared.host, HubOrigin::Network)
         .map_or(Ok(()), |table| table.authorize_host(message, agent));
     judged.map_err(Problem::forbidden)
 }
@@ -176,7 +180,9 @@ pub(crate) fn may_set(
     agent: &str,
     name: &str,
 ) -> Result<(), Problem> {
-    let Some(table) = PrincipalAuthorizer::of(principal, &shared.host, HubOrigin::Network) else {
+    let Some(table) =
+        PrincipalAuthorizer::for_principal(principal, &shared.host, HubOrigin::Network)
+    else {
         return Ok(());
     };
     table

@@ -48,7 +48,7 @@ macro_rules! constructors {
         impl Problem {$(
             pub(crate) fn $name(detail: impl fmt::Display) -> Self {
                 let problem = Self::new(StatusCode::$status, detail);
-                $(let problem = problem.of(Category::$category);)?
+                $(let problem = problem.with_category(Category::$category);)?
                 problem
             }
         )*}
@@ -79,7 +79,7 @@ impl Problem {
         }
     }
 
-    fn of(self, category: Category) -> Self {
+    fn with_category(self, category: Category) -> Self {
         Self {
             category: Some(category),
             ..self

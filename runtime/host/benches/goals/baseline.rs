@@ -53,7 +53,7 @@ pub(crate) fn ping_pong(rounds: usize) -> Latency {
         }
     }
     end(child, input);
-    Latency::of(nanos)
+    Latency::from_nanos(nanos)
 }
 
 #[derive(Deserialize)]

@@ -51,7 +51,7 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    pub(crate) fn of(mut nanos: Vec<u64>) -> Self {
+    pub(crate) fn from_nanos(mut nanos: Vec<u64>) -> Self {
         nanos.sort_unstable();
         let at = |part: f64| nanos[((nanos.len() - 1) as f64 * part) as usize] as f64 / 1e3;
         Self {

@@ -195,7 +195,7 @@ pub(crate) fn latency(runtime: Runtime, turns: usize) -> Latency {
         timed_turns(&session, turns / 10).await;
         let nanos = timed_turns(&session, turns).await;
         host.shutdown().await;
-        Latency::of(nanos)
+        Latency::from_nanos(nanos)
     })
 }
 
@@ -263,7 +263,7 @@ pub(crate) fn latency_beside_flood() -> Latency {
             nanos.extend(timed_turns(&small, 1).await);
         }
         host.shutdown().await;
-        Latency::of(nanos)
+        Latency::from_nanos(nanos)
     })
 }
 

@@ -149,7 +149,7 @@ pub(super) enum Dialect {
 
 impl Dialect {
     /// Amurg needs a `hub` in every file; this host has no use for one.
-    pub(super) fn of(file: &Value) -> Self {
+    pub(super) fn detect(file: &Value) -> Self {
         let mut members = file.as_object().into_iter().flatten();
         if members.any(|(key, value)| key.eq_ignore_ascii_case("hub") && value.is_object()) {
             Self::Amurg

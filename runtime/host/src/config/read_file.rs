@@ -47,7 +47,7 @@ pub(super) fn config_of(
     folder: &Path,
     check: CheckProfile<'_>,
 ) -> Result<Config, ConfigError> {
-    let dialect = Dialect::of(value);
+    let dialect = Dialect::detect(value);
     let mut notices = Vec::new();
     let value = match dialect {
         Dialect::Ours => Cow::Borrowed(value),

@@ -118,10 +118,8 @@ mod tests {
 
     fn whole() -> Value {
         let mut generator = SchemaGenerator::default();
-        let (mut agent, runtime) = (
-            with_shared::<AgentKeys>(&mut generator),
-            with_shared::<RuntimeKeys>(&mut generator),
-        );
+        let mut agent = with_shared::<AgentKeys>(&mut generator);
+        let runtime = with_shared::<RuntimeKeys>(&mut generator);
         let mut external = CommandKeys::json_schema(&mut generator).to_value();
         let variables = Variables::SCHEMA(&mut generator).to_value();
         let mut file = FileKeys::json_schema(&mut generator).to_value();

@@ -106,7 +106,7 @@ impl<'a> Found<'a> {
             path,
             folder,
             name,
-            seen: Seen::of(&stat),
+            seen: Seen::from_stat(&stat),
         })
     }
 
@@ -122,7 +122,7 @@ impl<'a> Found<'a> {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Refusal::NotRegular);
         }
-        let seen = Seen::of(&stat);
+        let seen = Seen::from_stat(&stat);
         if stat.st_nlink > 1 {
             return Err(Refusal::HardLinked);
         }
@@ -156,7 +156,7 @@ impl CheckedFile {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Refusal::NotRegular);
         }
-        let seen = Seen::of(&stat);
+        let seen = Seen::from_stat(&stat);
         within(seen.size, max_bytes)?;
         Ok(Self {
             file,
@@ -250,7 +250,7 @@ impl CheckedFile {
 
     /// Refuses a file that is not as it was when it was checked: grown, cut or written.
     pub(super) fn check_unchanged(&self) -> Result<(), Refusal> {
-        let now = Seen::of(&stat(&self.file)?);
+        let now = Seen::from_stat(&stat(&self.file)?);
         within(now.size, self.limit)?;
         if now == self.seen {
             Ok(())
@@ -261,7 +261,7 @@ impl CheckedFile {
 }
 
 impl Seen {
-    fn of(stat: &Stat) -> Self {
+    fn from_stat(stat: &Stat) -> Self {
         // The widths of these fields differ between systems.
         Self {
             device: stat.st_dev as _,

@@ -29,7 +29,7 @@ pub struct Verdict {
 impl Verdict {
     /// The worst of all that is wrong; of equally bad things the first in the order in which they
     /// are looked at here.
-    pub(super) fn of(health: &AgentHealth) -> Self {
+    pub(super) fn from_health(health: &AgentHealth) -> Self {
         let found = [
             not_allowed(health),
             failed(health),

@@ -80,7 +80,7 @@ pub(super) struct Ladder<'c> {
 }
 
 impl<'c> Ladder<'c> {
-    pub(super) fn of(config: &'c AgentConfig) -> Self {
+    pub(super) fn from_config(config: &'c AgentConfig) -> Self {
         let modes = match &config.profile {
             Profile::External => Modes::from(&ANY),
             Profile::BuiltIn(name) => match name.as_str() {

@@ -125,7 +125,7 @@ fn send(process: &Stat, signal: Signal) {
     let Ok(pidfd) = pidfd_open(process.pid, PidfdFlags::empty()) else {
         return;
     };
-    if Stat::of(process.pid).is_some_and(|now| now.started == process.started) {
+    if Stat::read(process.pid).is_some_and(|now| now.started == process.started) {
         let _ = pidfd_send_signal(&pidfd, signal);
     }
 }

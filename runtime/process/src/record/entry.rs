@@ -47,13 +47,13 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn of(pid: Pid) -> Option<Self> {
-        Stat::of(pid).map(Self::from)
+    pub(crate) fn from_pid(pid: Pid) -> Option<Self> {
+        Stat::read(pid).map(Self::from)
     }
 
     /// Returns true if it still runs; a process that waits to be reaped does not.
     pub(super) fn runs(self) -> bool {
-        Stat::of(self.pid).is_some_and(|now| now.started == self.started && !now.is_zombie)
+        Stat::read(self.pid).is_some_and(|now| now.started == self.started && !now.is_zombie)
     }
 }
 
@@ -73,7 +73,7 @@ impl Entry {
     ///
     /// `/proc` does not identify this process.
     pub(crate) fn of_this_host(containment: &str) -> io::Result<Self> {
-        let host = Process::of(rustix::process::getpid())
+        let host = Process::from_pid(rustix::process::getpid())
             .ok_or_else(|| io::Error::other("/proc does not show this process"))?;
         Ok(Self {
             host,

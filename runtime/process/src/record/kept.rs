@@ -126,7 +126,7 @@ impl Writer {
     pub(crate) fn leader(&self, pid: u32) {
         let gone = || io::Error::other("/proc does not show it");
         let leader = Pid::from_raw(pid.cast_signed())
-            .and_then(Process::of)
+            .and_then(Process::from_pid)
             .ok_or_else(gone);
         let written =
             leader.and_then(|leader| (&*self.0).write_all(Entry::leader_text(leader).as_bytes()));

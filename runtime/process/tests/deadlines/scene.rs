@@ -122,7 +122,7 @@ impl Scene {
     fn start(&mut self, how: &str, name: &str) -> Written {
         let fifo = self.folder.path().join("io").join(name);
         mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
-        let written = Written::of(&fifo);
+        let written = Written::read_fifo(&fifo);
         assert_eq!(self.tell(&format!("{how} {}", fifo.display())), "started");
         written
     }
@@ -155,7 +155,7 @@ impl Scene {
 }
 
 impl Written {
-    fn of(fifo: &Path) -> Self {
+    fn read_fifo(fifo: &Path) -> Self {
         let (sender, lines) = sync_channel(4096);
         let fifo = fifo.to_owned();
         // Opening waits for who writes.

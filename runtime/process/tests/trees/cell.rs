@@ -111,7 +111,7 @@ impl Cell {
         format!("{}/{:?}/{}", self.holder.name(), self.dying, self.kind)
     }
 
-    pub(crate) fn of(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         all().find(|cell| cell.name() == name)
     }
 }

@@ -30,7 +30,10 @@ const STEPS: StopSteps = StopSteps {
 #[tokio::test]
 #[ignore = "a part of the matrix, which runs it in a process of its own"]
 async fn host() {
-    let Some(cell) = std::env::var(CELL).ok().and_then(|name| Cell::of(&name)) else {
+    let Some(cell) = std::env::var(CELL)
+        .ok()
+        .and_then(|name| Cell::from_name(&name))
+    else {
         return;
     };
     trunkline_process::init::use_program(INIT);

@@ -111,7 +111,8 @@ pub struct Hub {
 
 impl Hub {
     pub fn new(output: Receiver, input: Sender, rng: Rng) -> Self {
-        let (state, moved) = (Arc::<Mutex<State>>::default(), Arc::<Notify>::default());
+        let state = Arc::<Mutex<State>>::default();
+        let moved = Arc::<Notify>::default();
         let (stall, stalled) = watch::channel(false);
         let (lines, writes) = mpsc::channel(WRITES);
         let reading = tokio::spawn(read(

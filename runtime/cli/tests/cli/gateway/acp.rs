@@ -44,7 +44,7 @@ impl Place {
 
     fn up(&self, more: &[&str]) -> Daemon<'_> {
         let mut command = self.0.command(["--config", "trunkline.json"]);
-        Daemon::of(&self.0, command.args(UP).args(more))
+        Daemon::spawn(&self.0, command.args(UP).args(more))
     }
 }
 
@@ -77,7 +77,7 @@ impl Editor {
         }
     }
 
-    fn of(client: &Client) -> Self {
+    fn initialize(client: &Client) -> Self {
         let mut editor = Self::connected(client, "/acp");
         let told = editor
             .asks("initialize", &json!({"protocolVersion": 1}))
@@ -208,7 +208,7 @@ impl Editor {
 fn a_client_elsewhere_works_where_the_configuration_allows_it() {
     let place = Place::new();
     let daemon = place.up(&[]);
-    let mut editor = Editor::of(&daemon.token(&["control"]));
+    let mut editor = Editor::initialize(&daemon.token(&["control"]));
     for name in ["in", "in/deep", "work"] {
         let folder = place.folder(name);
         let session = editor.opens(&folder).unwrap();
@@ -270,12 +270,12 @@ fn a_client_elsewhere_sends_and_loads_pictures_and_sees_the_folders_of_sessions(
     let daemon = place.up(&[]);
     let token = daemon.token(&["control"]);
     let [prompt, picture] = picture_prompt();
-    let mut editor = Editor::of(&token);
+    let mut editor = Editor::initialize(&token);
     let session = editor.opens(&place.folder("in")).unwrap();
     let params = json!({"sessionId": session, "prompt": prompt});
     editor.asks("session/prompt", &params).unwrap();
     assert_eq!((&*editor.text, editor.user.len()), ("picture", 0));
-    let mut next = Editor::of(&token);
+    let mut next = Editor::initialize(&token);
     next.loads(&session).unwrap();
     assert!(next.user.contains(&picture), "{:?}", next.user);
 
@@ -310,7 +310,7 @@ fn a_client_elsewhere_has_its_own_sessions_and_what_its_token_allows() {
     let daemon = place.up(&[]);
     let own = daemon.token(&["control", "--approve"]);
     let observer = daemon.token(&["observe", "--all-sessions"]);
-    let mut editor = Editor::of(&own);
+    let mut editor = Editor::initialize(&own);
     let session = editor.opens(&place.folder("in")).unwrap();
     let removed = editor.opens(&place.folder("in")).unwrap();
     editor.prompts(&removed, "x").unwrap();
@@ -319,7 +319,7 @@ fn a_client_elsewhere_has_its_own_sessions_and_what_its_token_allows() {
         .asks("session/delete", &json!({"sessionId": removed}))
         .unwrap();
 
-    let mut other = Editor::of(&daemon.token(&["control"]));
+    let mut other = Editor::initialize(&daemon.token(&["control"]));
     let refused: Vec<_> = [&*session, &removed, "never"]
         .map(|id| other.loads(id).unwrap_err().replace(id, "ID"))
         .to_vec();
@@ -332,7 +332,7 @@ fn a_client_elsewhere_has_its_own_sessions_and_what_its_token_allows() {
         json!([])
     );
 
-    let mut observer = Editor::of(&observer);
+    let mut observer = Editor::initialize(&observer);
     observer.loads(&session).unwrap();
     assert!(observer.text.contains("/in"), "{}", observer.text);
     assert!(
@@ -375,7 +375,7 @@ fn a_client_elsewhere_that_may_not_approve_is_not_asked() {
     let place = Place::new();
     let daemon = place.up(&[]);
     let admin = daemon.token(&["admin", "--all-sessions"]);
-    let mut editor = Editor::of(&admin);
+    let mut editor = Editor::initialize(&admin);
     let session = editor.opens(&place.folder("in")).unwrap();
     let turn = editor.begins_prompt(&session, "ask");
     let asked = admin.events(&session, 0).until("permission.request");
@@ -384,7 +384,7 @@ fn a_client_elsewhere_that_may_not_approve_is_not_asked() {
         editor.allows(&json!({ "id": id }));
     }
     // One that joins while it waits is not asked either.
-    let mut next = Editor::of(&admin);
+    let mut next = Editor::initialize(&admin);
     next.loads(&session).unwrap();
     editor.asks("session/list", &json!({})).unwrap();
     assert_eq!(
@@ -393,7 +393,8 @@ fn a_client_elsewhere_that_may_not_approve_is_not_asked() {
     );
     let shown = admin.get(&format!("/v1/sessions/{session}")).json();
     assert_eq!(shown["requests"], json!([asked["request_id"]]));
-    let mut approver = Editor::of(&daemon.token(&["control", "--approve", "--all-sessions"]));
+    let mut approver =
+        Editor::initialize(&daemon.token(&["control", "--approve", "--all-sessions"]));
     approver.loads(&session).unwrap();
     let request = approver.is_asked();
     approver.allows(&request);
@@ -408,12 +409,12 @@ fn a_client_that_goes_leaves_its_turn_and_what_it_was_asked() {
     let place = Place::new();
     let daemon = place.up(&[]);
     let token = daemon.token(&["control", "--approve"]);
-    let mut gone = Editor::of(&token);
+    let mut gone = Editor::initialize(&token);
     let session = gone.opens(&place.folder("in")).unwrap();
     gone.begins_prompt(&session, "ask");
     gone.is_asked();
     drop(gone);
-    let mut next = Editor::of(&token);
+    let mut next = Editor::initialize(&token);
     next.loads(&session).unwrap();
     let request = next.is_asked();
     next.allows(&request);

@@ -54,7 +54,7 @@ fn end(client: &Client, id: &str, after: u64) {
 fn start(home: &Home) -> (Daemon<'_>, Client) {
     let mut up = home.command(UP);
     let adapter = home.adapter(ADAPTER);
-    let daemon = Daemon::of(home, up.args(["--adapter", &adapter]));
+    let daemon = Daemon::spawn(home, up.args(["--adapter", &adapter]));
     let client = daemon.token(&["control", "--approve"]);
     (daemon, client)
 }

@@ -261,7 +261,7 @@ fn a_browser_signs_in_by_its_key_across_restarts_and_at_its_own_origin_only() {
         "state/log",
     ];
     let mut command = home.command(arguments);
-    let daemon = Daemon::of(
+    let daemon = Daemon::spawn(
         &home,
         command.env("TRUNKLINE_LOG", "trunkline_gateway=trace"),
     );

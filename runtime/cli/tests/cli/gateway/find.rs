@@ -82,7 +82,8 @@ fn a_title_and_the_archive_survive_a_restart_and_close_nothing() {
 fn a_search_finds_what_its_token_sees_and_takes_any_text() {
     let home = Home::new();
     let daemon = Daemon::up(&home);
-    let [ann, ben] = [daemon.token(&["control"]), daemon.token(&["control"])];
+    let ann = daemon.token(&["control"]);
+    let ben = daemon.token(&["control"]);
     let all = daemon.token(&["observe", "--all-sessions"]);
     let of_ann = ann.open();
     ann.turn(&of_ann, "a Needle in (.*) hay");

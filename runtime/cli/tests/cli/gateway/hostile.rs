@@ -266,7 +266,7 @@ fn the_token_is_in_no_log() {
     let home = Home::new();
     let mut up = home.command(UP);
     up.args(["--log-file", "log"]).env("TRUNKLINE_LOG", "trace");
-    let daemon = Daemon::of(&home, &mut up);
+    let daemon = Daemon::spawn(&home, &mut up);
     let client = daemon.token(&["admin", "--all-sessions"]);
     let id = client.open();
     client.turn(&id, "hello");

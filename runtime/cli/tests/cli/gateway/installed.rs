@@ -57,7 +57,7 @@ impl Place {
 
     fn daemon(&self, folder: &Path, more: &[&str]) -> Daemon<'_> {
         let more = [more, &["--json"]].concat();
-        Daemon::of(&self.home, &mut self.up(folder, &more))
+        Daemon::spawn(&self.home, &mut self.up(folder, &more))
     }
 
     /// Sends a request over the daemon's socket. Returns the status and the answer.
@@ -156,7 +156,7 @@ fn commands_use_the_daemon_with_its_installed_agents() {
         let mut command = place.home.command(["-v", "run"].iter().chain(arguments));
         command.env("PATH", format!("{}:/usr/bin:/bin", place.bin.display()));
         command.env("TRUNKLINE_STATE", place.home.path().join("state"));
-        Ran::of(command.current_dir(folder).output().unwrap())
+        Ran::from_output(command.current_dir(folder).output().unwrap())
     };
     for folder in [&*place.project, place.home.path()] {
         let daemon = place.daemon(folder, &[]);

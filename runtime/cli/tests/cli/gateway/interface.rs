@@ -215,7 +215,7 @@ fn a_token_learns_nothing_of_the_sessions_of_another_one() {
         assert_eq!(answers[0], answers[2], "{method} {path}");
         assert_eq!(answers[1], answers[2], "{method} {path}");
     }
-    let mut hub = Hub::of(&outsider);
+    let mut hub = Hub::connect(&outsider);
     for message in [
         json!({ "type": "session.attach", "after": 0 }),
         json!({ "type": "session.history", "request_id": "r" }),

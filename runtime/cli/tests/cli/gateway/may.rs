@@ -239,7 +239,7 @@ fn a_page_of_another_site_that_is_allowed_may_ask_and_read() {
     const PAGE: &str = "https://console.example";
     let home = Home::new();
     let mut up = home.command(super::UP);
-    let daemon = Daemon::of(&home, up.args(["--allow-origin", PAGE]));
+    let daemon = Daemon::spawn(&home, up.args(["--allow-origin", PAGE]));
     let client = daemon.token(&["control"]);
     let may = "access-control-allow-origin";
     let asks = |origin| {
@@ -431,7 +431,7 @@ fn no_scope_answers_a_permission_over_http_or_the_pipe() {
     for scope in ["control", "admin"] {
         let client = daemon.token(&[scope, "--all-sessions"]);
         assert_eq!(client.get("/v1/me").json()["may_approve"], false);
-        let mut hub = Hub::of(&client);
+        let mut hub = Hub::connect(&client);
         hub.say(attach(&id));
         assert_eq!(hub.until("session.attached")["role"], "control");
         // A session of the pipe only, which asks its only hub.
@@ -548,7 +548,7 @@ fn a_token_makes_none_that_answers_permissions_unless_it_does() {
         parent.post("/v1/tokens", &wrong).must_be(status);
     }
     let path = format!("/v1/tokens/{}", made["parent"].as_str().unwrap());
-    let mut hub = Hub::of(&of(&grandchild));
+    let mut hub = Hub::connect(&of(&grandchild));
     hub.say(json!({"type": "ping", "session_id": "", "nonce": "n"}).to_string());
     hub.until("pong");
     admin.ask_with("DELETE", &path, &[], "").must_be(204);

@@ -57,7 +57,7 @@ fn each_agent_leaves_to_a_network_what_its_configuration_lists() {
         "--state",
         "state",
     ]);
-    let daemon = Daemon::of(&home, up.args(["--http", "127.0.0.1:0", "--json"]));
+    let daemon = Daemon::spawn(&home, up.args(["--http", "127.0.0.1:0", "--json"]));
     let client = daemon.token(&["control"]);
 
     // By the paths.
@@ -125,7 +125,7 @@ fn each_agent_leaves_to_a_network_what_its_configuration_lists() {
             .json();
         opened["id"].as_str().unwrap().to_owned()
     };
-    let mut hub = pipe::Hub::of(&client);
+    let mut hub = pipe::Hub::connect(&client);
     let mut say = |session: &str, options: Value| {
         let mut update = json!({ "type": "session.update", "session_id": session });
         update

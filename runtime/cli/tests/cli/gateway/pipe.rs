@@ -15,7 +15,7 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    pub(super) fn of(client: &Client) -> Self {
+    pub(super) fn connect(client: &Client) -> Self {
         Self {
             socket: client.websocket("/v1/pipe").0,
             lines: Vec::new(),
@@ -76,7 +76,7 @@ fn a_hub_speaks_the_protocol_over_a_websocket_and_no_more_than_its_token_may() {
     let daemon = Daemon::up(&home);
     let client = daemon.token(&["control"]);
     let observer = daemon.token(&["observe", "--all-sessions"]);
-    let mut hub = Hub::of(&client);
+    let mut hub = Hub::connect(&client);
     // Several lines in one message, and one without its end.
     hub.say(format!(
         "{}\n{}",
@@ -118,7 +118,7 @@ fn a_hub_speaks_the_protocol_over_a_websocket_and_no_more_than_its_token_may() {
         client.get("/v1/sessions/mine").must_be(200).json()["agent_id"],
         "echo"
     );
-    let mut watching = Hub::of(&observer);
+    let mut watching = Hub::connect(&observer);
     watching.say(attach("mine"));
     assert_eq!(watching.until("session.attached")["role"], "observe");
     watching.say(json!({"type": "stop", "session_id": "mine"}).to_string());
@@ -130,7 +130,7 @@ fn a_hub_speaks_the_protocol_over_a_websocket_and_no_more_than_its_token_may() {
     assert!(heard);
 
     // One of another token is not there.
-    let mut stranger = Hub::of(&daemon.token(&["control"]));
+    let mut stranger = Hub::connect(&daemon.token(&["control"]));
     stranger.say(attach("mine"));
     assert_eq!(stranger.until("session.refused")["reason"], "unknown");
     daemon.down();
@@ -142,7 +142,7 @@ fn a_pipe_wants_a_good_token_and_ends_with_it() {
     let daemon = Daemon::up(&home);
     let client = daemon.token(&["control"]);
     // A browser sends no header: its first message has the token.
-    let mut browser = Hub::of(&daemon.stranger());
+    let mut browser = Hub::connect(&daemon.stranger());
     browser.say(json!({"type": "auth", "token": client.token}).to_string());
     browser.say(json!({"type": "ping", "session_id": "", "nonce": "n"}).to_string());
     assert_eq!(browser.until("pong")["nonce"], "n");
@@ -151,7 +151,7 @@ fn a_pipe_wants_a_good_token_and_ends_with_it() {
         start("s", &json!({})),
         "x".to_owned(),
     ] {
-        let mut stranger = Hub::of(&daemon.stranger());
+        let mut stranger = Hub::connect(&daemon.stranger());
         stranger.say(wrong);
         assert_eq!(stranger.hear(), None, "it hears nothing");
     }

@@ -573,7 +573,8 @@ fn the_command_line_takes_the_beginning_of_an_id() {
     let home = Home::new();
     let daemon = Daemon::up(&home);
     let client = daemon.token(&["control"]);
-    let [one, other] = [client.open(), client.open()];
+    let one = client.open();
+    let other = client.open();
     let same = one
         .chars()
         .zip(other.chars())

@@ -84,7 +84,7 @@ impl Agent {
 
     fn daemon(&self) -> Daemon<'_> {
         let mut command = self.home.command(UP);
-        Daemon::of(&self.home, command.args(["--adapter", &self.adapter]))
+        Daemon::spawn(&self.home, command.args(["--adapter", &self.adapter]))
     }
 
     /// Lets the next input run a script.

@@ -75,7 +75,7 @@ impl Ancestry {
         let own = getpid();
         let mut shared = HashSet::new();
         let mut next = own;
-        while let Some(parent) = Stat::of(next).and_then(|stat| stat.parent)
+        while let Some(parent) = Stat::read(next).and_then(|stat| stat.parent)
             && shared.len() < MAX_DEPTH
             && shared.insert(parent)
         {
@@ -114,7 +114,7 @@ impl Ancestry {
         if Some(pid) == self.own || self.shared.contains(&pid) {
             return Ancestor::Root(Some(false));
         }
-        let Some(mut stat) = Stat::of(pid) else {
+        let Some(mut stat) = Stat::read(pid) else {
             return Ancestor::Root(None);
         };
         loop {
@@ -128,14 +128,14 @@ impl Ancestry {
                 return Ancestor::Root(Some(false));
             }
             // A parent is the older one; a younger process got the number of one that has ended.
-            let is_parent = Stat::of(parent).is_some_and(|above| above.started <= stat.started);
+            let is_parent = Stat::read(parent).is_some_and(|above| above.started <= stat.started);
             match self.is_host(parent).filter(|_| is_parent) {
                 Some(true) => return Ancestor::Root(Some(true)),
                 Some(false) => return Ancestor::Parent(parent),
                 None => {}
             }
             // If the parent has ended meanwhile, the process has another one.
-            match Stat::of(pid) {
+            match Stat::read(pid) {
                 Some(now) if now.started == stat.started && now.parent != stat.parent => stat = now,
                 _ => return Ancestor::Root(None),
             }

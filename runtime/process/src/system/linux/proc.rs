@@ -22,7 +22,7 @@ pub(crate) struct Stat {
 
 impl Stat {
     /// The process of this number, if there is one.
-    pub(crate) fn of(pid: Pid) -> Option<Self> {
+    pub(crate) fn read(pid: Pid) -> Option<Self> {
         Self::parse(
             pid,
             &fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?,
@@ -63,7 +63,7 @@ pub(crate) fn namespace() -> io::Result<u64> {
 
 /// All processes.
 pub(crate) fn all() -> Vec<Stat> {
-    pids().filter_map(Stat::of).collect()
+    pids().filter_map(Stat::read).collect()
 }
 
 /// The numbers of all processes.
@@ -110,7 +110,7 @@ pub(crate) fn find_suspended(leader: Pid) -> Option<Pid> {
     let mut next = VecDeque::from([leader]);
     for _ in 0..MAX_EXAMINED {
         let pid = next.pop_front()?;
-        if Stat::of(pid).is_some_and(|stat| stat.is_suspended) {
+        if Stat::read(pid).is_some_and(|stat| stat.is_suspended) {
             return Some(pid);
         }
         next.extend(children(pid));
@@ -168,10 +168,10 @@ mod tests {
         assert!(
             found
                 .iter()
-                .any(|stat| stat.pid == pid && Stat::of(pid) == Some(*stat))
+                .any(|stat| stat.pid == pid && Stat::read(pid) == Some(*stat))
         );
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(Stat::of(pid), None);
+        assert_eq!(Stat::read(pid), None);
     }
 }

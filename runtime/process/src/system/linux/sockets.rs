@@ -83,7 +83,7 @@ struct Search {
 impl Search {
     /// Examines the open files of a process of a kind, and at most `files` of them.
     fn examine(&mut self, pid: Pid, kind: SocketHolder, files: &mut usize) {
-        let before = Stat::of(pid);
+        let before = Stat::read(pid);
         let Ok(open) = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero())) else {
             return;
         };
@@ -118,7 +118,7 @@ impl Search {
 fn is_still_outside(pid: Pid, before: Option<Stat>) -> bool {
     let is_outside = Ancestry::new().is_below_host(pid) == Some(false);
     let started = |stat: Option<Stat>| stat.map(|stat| stat.started);
-    is_outside && before.is_some() && started(Stat::of(pid)) == started(before)
+    is_outside && before.is_some() && started(Stat::read(pid)) == started(before)
 }
 
 /// Mounts of the cgroup hierarchy of version 2.

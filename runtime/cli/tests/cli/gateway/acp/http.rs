@@ -54,7 +54,7 @@ impl Stream {
 }
 
 impl<'a> Web<'a> {
-    fn of(client: &'a Client) -> Self {
+    fn initialize(client: &'a Client) -> Self {
         let begun = begin(client).must_be(200);
         assert_eq!(begun.json()["result"]["protocolVersion"], 1);
         Self {
@@ -130,7 +130,7 @@ fn prompt(session: &str, text: &str) -> Value {
 
 /// A session that has begun, with its stream and the connection's.
 fn opened<'a>(place: &Place, client: &'a Client) -> (Web<'a>, Stream, String, Stream) {
-    let mut web = Web::of(client);
+    let mut web = Web::initialize(client);
     let mut all = web.listens(None);
     let new = web.begins(
         None,
@@ -152,7 +152,7 @@ fn requests_of_acp_that_are_wrong_have_their_own_answers() {
     let daemon = place.up(&["--allow-origin", "https://editor.example"]);
     let client = daemon.token(&["control"]);
     let other = daemon.token(&["control", "--all-sessions"]);
-    let web = Web::of(&client);
+    let web = Web::initialize(&client);
     let id = ("Acp-Connection-Id", &*web.id);
     let list =
         json!({"jsonrpc": "2.0", "id": 2, "method": "session/list", "params": {}}).to_string();
@@ -301,9 +301,9 @@ fn a_session_speaks_by_its_stream_and_goes_on_when_its_connection_ends() {
 
     let other = daemon.token(&["control"]);
     let observer = daemon.token(&["observe", "--all-sessions"]);
-    assert_eq!(Web::of(&other).refused(Some(&session)), 404);
-    assert_eq!(Web::of(&client).refused(Some("never")), 404);
-    drop(Web::of(&observer).listens(Some(&session)));
+    assert_eq!(Web::initialize(&other).refused(Some(&session)), 404);
+    assert_eq!(Web::initialize(&client).refused(Some("never")), 404);
+    drop(Web::initialize(&observer).listens(Some(&session)));
 
     // It is asked, and the connection ends: who comes next is asked again, and its answer counts.
     let id = web.begins(Some(&session), "session/prompt", &prompt(&session, "ask"));
@@ -317,7 +317,7 @@ fn a_session_speaks_by_its_stream_and_goes_on_when_its_connection_ends() {
         "the turn has not ended"
     );
     drop(all);
-    let mut next = Web::of(&client);
+    let mut next = Web::initialize(&client);
     let mut all = next.listens(None);
     let mut stream = next.listens(Some(&session));
     let load = json!({"sessionId": session, "cwd": "/", "mcpServers": []});
@@ -340,7 +340,7 @@ fn a_session_speaks_by_its_stream_and_goes_on_when_its_connection_ends() {
     stream.until(|heard| heard["params"]["update"]["content"]["text"] == "True");
 
     // A client that names no stream gets everything by the connection's stream.
-    let mut third = Web::of(&client);
+    let mut third = Web::initialize(&client);
     let mut own = third.listens(None);
     let id = third.begins(None, "session/resume", &load);
     own.answer(id);
@@ -386,9 +386,9 @@ fn connections_of_a_token_are_bounded_and_end_with_it() {
     let daemon = place.up(&[]);
     let client = daemon.token(&["control"]);
     let other = daemon.token(&["control"]);
-    let mut all: Vec<_> = (0..64).map(|_| Web::of(&client)).collect();
+    let mut all: Vec<_> = (0..64).map(|_| Web::initialize(&client)).collect();
     begin(&client).must_be(429);
-    Web::of(&other);
+    Web::initialize(&other);
     all.pop().unwrap().deletes().must_be(202);
     until(|| begin(&client).status == 200);
     let web = all.pop().unwrap();
@@ -405,7 +405,7 @@ fn editors_here_and_elsewhere_share_a_session() {
     let daemon = place.up(&[]);
     let client = daemon.token(&["control"]);
     let (mut web, _all, session, mut stream) = opened(&place, &client);
-    let mut socket = Editor::of(&client);
+    let mut socket = Editor::initialize(&client);
     socket.loads(&session).unwrap();
     let mut here = acp::Editor::new(&place.0, &[]);
     let load = json!({"sessionId": session, "cwd": place.folder("in"), "mcpServers": []});
