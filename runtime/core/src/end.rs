@@ -266,6 +266,8 @@ pub enum Ended {
     EndOfStream,
     /// Ended by the host, since no message came within `start_timeout`.
     StartTimeout,
+    /// Ended by the host, since its operator restarted the agent.
+    Restart,
 }
 
 /// The end of a process.
@@ -287,6 +289,9 @@ impl ProcessEnd {
     /// Describes the end for people, as the rest of a sentence about the process.
     #[must_use]
     pub fn how(&self) -> String {
+        if self.why == Ended::Restart {
+            return "was ended: the agent was restarted".to_owned();
+        }
         let how = if self.exit.signal.is_some() {
             "was"
         } else {

@@ -15,7 +15,7 @@
 //!   [`Core::handle_started`], [`Core::handle_start_failed`], [`Core::handle_line`],
 //!   [`Core::handle_written_at`], [`Core::handle_input_closed`], [`Core::handle_suspended`],
 //!   [`Core::handle_ended`]. From the operator: [`Core::handle_standby`], [`Core::handle_retry`],
-//!   [`Core::handle_shutdown`].
+//!   [`Core::handle_restart`], [`Core::handle_shutdown`].
 //! - **Outputs** are [`Effect`]s. After each input, call [`Core::poll_effect`] until it returns
 //!   nothing, and execute them in order. An effect never waits for an answer within the call: a
 //!   request carries a serial, a caller a [`Ticket`].

@@ -887,6 +887,40 @@ impl Host {
         }
     }
 
+    /// Ends the process of an agent by force, and returns when it has ended; the next input starts
+    /// another one. So for its earlier configurations and its processes in other folders. Running
+    /// turns and inputs that the process was to get end with [`Cause::ProcessExit`], and their
+    /// sessions continue, or are closed, as after any end of the process. It does not count as a
+    /// failed start, and a back-off ends.
+    ///
+    /// # Errors
+    /// [`OpenError::UnknownAgent`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the restart.
+    pub async fn restart_agent(&self, id: &str) -> Result<(), OpenError> {
+        let restart = |agent: &Arc<Agent>| {
+            let (done, ended) = oneshot::channel();
+            if agent.is_linked() {
+                agent.inbox.push(Command::Restart(done));
+            }
+            ended
+        };
+        let ends: Vec<_> = {
+            let agents = self.inner.agents();
+            let of_id = agents.all().filter(|agent| *agent.shared.id == *id);
+            of_id.map(restart).collect()
+        };
+        if ends.is_empty() {
+            self.named(id)?;
+        }
+        for ended in ends {
+            // The drop of the other end is the answer.
+            let _ = ended.await;
+        }
+        Ok(())
+    }
+
     /// Keeps a file, a folder or a socket from all that starts in a sandbox from now on, although
     /// it may read or write around it. It has to be there by then, and stay: what takes its place
     /// is seen. A journal, a relay's sockets and a wire log are kept from them without being named

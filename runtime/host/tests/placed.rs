@@ -79,6 +79,11 @@ async fn a_session_works_in_its_folder_though_its_adapter_does_not_know_it() {
         std::env::current_dir().unwrap().canonicalize().unwrap()
     );
     assert!(pids.iter().all(|(known, _)| *known != pid));
+    // A restart is one of all processes of the agent.
+    soon(host.restart_agent("where")).await.unwrap();
+    for (before, session) in &pids {
+        assert_ne!(place(session).await.0, *before);
+    }
     soon(host.shutdown()).await;
 }
 

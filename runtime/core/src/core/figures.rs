@@ -98,7 +98,7 @@ impl Core {
                 (ProcessPhase::Starting, None, None)
             }
             State::Running { heard: true, .. } => (ProcessPhase::Running, None, None),
-            State::Ending => (ProcessPhase::Ending, None, None),
+            State::Ending { .. } => (ProcessPhase::Ending, None, None),
             State::Waiting { until } => (ProcessPhase::Waiting, rest(*until), None),
             State::Failed { until, why, .. } => {
                 (ProcessPhase::Failed, rest(*until), Some(why.clone()))

@@ -24,7 +24,8 @@ use crate::{
 /// ```
 ///
 /// A process in standby is in demand at all times except while it has failed. A failed start leads
-/// there too. `handle_retry` makes it Idle, `handle_shutdown` permanently Down.
+/// there too. `handle_retry` makes it Idle, `handle_shutdown` permanently Down. `handle_restart`
+/// ends a process, after which it is Idle, and makes Waiting and Failed Idle.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum State {
     /// Not running; the next session or input starts it.
@@ -34,7 +35,7 @@ pub(super) enum State {
     /// Running.
     Running { heard: bool, completed: bool },
     /// Being ended; the end has not been reported yet.
-    Ending,
+    Ending { is_restart: bool },
     /// A start failed; it is started again no sooner than this.
     Waiting { until: Instant },
     /// Starts failed too often.
@@ -151,7 +152,9 @@ impl Core {
     #[must_use]
     pub fn agent_state(&self) -> AgentState {
         match self.process.state {
-            State::Starting { .. } | State::Running { .. } | State::Ending => AgentState::Running,
+            State::Starting { .. } | State::Running { .. } | State::Ending { .. } => {
+                AgentState::Running
+            }
             State::Failed { .. } => AgentState::Failed,
             State::Idle | State::Waiting { .. } | State::Down => AgentState::Idle,
         }
@@ -165,7 +168,7 @@ impl Core {
             State::Failed {
                 why, stderr_tail, ..
             } => self.end_waiting(Cause::StartFailed, Some(&why), stderr_tail.as_deref()),
-            State::Starting { .. } | State::Ending | State::Waiting { .. } => {
+            State::Starting { .. } | State::Ending { .. } | State::Waiting { .. } => {
                 self.process.waiting_since.get_or_insert(now);
             }
             State::Running { .. } | State::Down => {}
@@ -221,22 +224,22 @@ impl Core {
     /// Takes the end of the process, after all of its output: it ends all turns of its sessions.
     pub fn handle_ended(&mut self, end: &ProcessEnd, now: Instant) {
         let cause = match end.why {
-            Ended::Exit => Cause::ProcessExit,
+            Ended::Exit | Ended::Restart => Cause::ProcessExit,
             Ended::EndOfStream => Cause::EndOfStream,
             Ended::StartTimeout => Cause::StartTimeout,
         };
         let was = std::mem::replace(&mut self.process.state, State::Idle);
         self.process.liveness = Liveness::default();
-        let completed = matches!(
+        let is_failure = !matches!(
             was,
             State::Running {
                 completed: true,
                 ..
-            }
+            } | State::Ending { is_restart: true }
         );
         if was == State::Down {
             self.process.state = State::Down;
-        } else if !completed {
+        } else if is_failure {
             self.process.state = match self.process.supervisor.failed(end.exit.code, now) {
                 Next::Wait(until) => State::Waiting { until },
                 Next::Failed(until) => State::Failed {
@@ -321,6 +324,31 @@ impl Core {
             self.process.state = State::Idle;
             self.demand_process(now);
         }
+    }
+
+    /// Ends the process, as [`Ended::Restart`]; the next input starts another one. Its end is no
+    /// failed start, and earlier ones count no more: without a process, a back-off ends at once.
+    pub fn handle_restart(&mut self, now: Instant) {
+        self.process.supervisor.worked();
+        match &mut self.process.state {
+            State::Starting { .. } | State::Running { .. } => self.kill_process(Ended::Restart),
+            State::Ending { is_restart } => *is_restart = true,
+            State::Waiting { .. } | State::Failed { .. } => {
+                self.process.state = State::Idle;
+                if self.process.waiting_since.is_some() {
+                    self.start_process(now);
+                }
+                self.handle_standby(now);
+            }
+            State::Idle | State::Down => {}
+        }
+    }
+
+    /// Ends the process; its end is still to come.
+    pub(super) fn kill_process(&mut self, why: Ended) {
+        let is_restart = why == Ended::Restart;
+        self.process.state = State::Ending { is_restart };
+        self.effect(Effect::Kill(why));
     }
 
     /// Ends the inputs of all sessions that wait for a start. `failure` is what brought it about,

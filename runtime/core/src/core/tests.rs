@@ -12,6 +12,7 @@ mod liveness;
 mod names;
 mod rate;
 mod reasons;
+mod restart;
 mod shares;
 mod stalls;
 mod standby;

@@ -105,7 +105,7 @@ impl Timer {
                     .map(|since| since + rules.start_timeout),
                 State::Idle
                 | State::Running { .. }
-                | State::Ending
+                | State::Ending { .. }
                 | State::Failed { .. }
                 | State::Down => None,
             },
@@ -116,7 +116,7 @@ impl Timer {
                 State::Idle
                 | State::Starting { .. }
                 | State::Running { .. }
-                | State::Ending
+                | State::Ending { .. }
                 | State::Failed { .. }
                 | State::Down => None,
             },
@@ -430,7 +430,7 @@ impl Core {
         match Timer::OF_PROCESS.into_iter().find(is_due) {
             Some(Timer::Start) => {
                 if let State::Starting { .. } = self.process.state {
-                    self.kill_process();
+                    self.kill_process(Ended::StartTimeout);
                 } else {
                     self.process.waiting_since = None;
                 }
@@ -449,17 +449,11 @@ impl Core {
                     .waiting_since
                     .is_some_and(|since| since + self.rules.start_timeout <= now)
                 {
-                    self.kill_process();
+                    self.kill_process(Ended::StartTimeout);
                 }
             }
             _ => {}
         }
-    }
-
-    /// Ends a process that is too slow; its end is still to come.
-    fn kill_process(&mut self) {
-        self.process.state = State::Ending;
-        self.effect(Effect::Kill(Ended::StartTimeout));
     }
 }
 

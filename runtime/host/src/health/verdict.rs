@@ -134,8 +134,9 @@ fn failing(health: &AgentHealth) -> Option<Verdict> {
 fn suspected(health: &AgentHealth) -> Option<Verdict> {
     let silent = health.process.as_ref()?.suspected_for?;
     warning(format!(
-        "it has not answered a ping for {}: its process runs and may hang; stop its turns, or restart it if that does not help",
-        time(silent)
+        "it has not answered a ping for {}: its process runs and may hang; stop its turns, or restart it by `trunkline agents restart {}`",
+        time(silent),
+        health.agent
     ))
 }
 

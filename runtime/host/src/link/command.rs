@@ -124,6 +124,8 @@ pub(crate) enum Command {
     Standby,
     /// Tries a failed agent again now.
     Retry,
+    /// Ends the process, or the back-off; dropped when the process has ended.
+    Restart(oneshot::Sender<()>),
     /// Ends when the last session has ended. No other one comes.
     Retire,
     Shutdown {
@@ -161,6 +163,7 @@ impl Command {
             | Self::ListNative { .. }
             | Self::Standby
             | Self::Retry
+            | Self::Restart(_)
             | Self::Retire
             | Self::Shutdown { .. } => {}
         }

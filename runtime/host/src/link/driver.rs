@@ -81,6 +81,8 @@ pub(crate) struct Driver {
     /// The tap of the latest run, if there is one.
     tap: Option<Tap>,
     ending: Option<Work<ProcessEnd>>,
+    /// Callers that wait for the end of the process, after which it can be started again.
+    restarts: Vec<oneshot::Sender<()>>,
     /// The time at which a process whose input is broken is killed.
     broken: Option<Instant>,
     stopping: Escalation,
@@ -189,6 +191,7 @@ impl Driver {
             starting: None,
             tap: None,
             ending: None,
+            restarts: Vec::new(),
             broken: None,
             stopping: Escalation::new(),
             last_wait: None,
@@ -360,14 +363,16 @@ impl Driver {
         if let Some(length) = self.standstill.measure(Instant::now()) {
             self.handle_standstill(length);
         }
+        // Before the commands: a restart ends a process that has just started.
+        if let Some(started) = wake.started {
+            self.handle_started(started, now);
+            self.apply(now);
+        }
         if wake.commands {
             while let Some(command) = self.commands.pop_front() {
                 self.handle_command(command, now);
                 self.apply(now);
             }
-        }
-        if let Some(started) = wake.started {
-            self.handle_started(started, now);
         }
         if let Some(Err(error)) = wake.wrote {
             self.handle_input_broken(&error, now);
@@ -393,8 +398,14 @@ impl Driver {
                 },
             ));
             self.core.handle_ended(&ended, now);
+            if ended.why == Ended::Restart {
+                // The turns that it has ended are no failures of the agent.
+                self.apply(now);
+                self.failing = None;
+            }
             // Their callers are informed by the drop.
             self.lists.clear();
+            self.restarts.clear();
             self.broken = None;
         }
         if wake.due {

@@ -267,6 +267,7 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                 3 => bench.core.handle_unread(key, Reader::OfSession, now),
                 _ => bench.core.handle_read_down(key, now),
             },
+            (14, ..) if chance.below(8) == 0 => bench.core.handle_restart(now),
             (_, _, Some(wire)) if model.running_process => {
                 let open = model.wire.get(&wire).map(|seen| &seen.open);
                 let open: Vec<_> = open.into_iter().flatten().copied().collect();

@@ -130,7 +130,10 @@ fn what_is_wrong_is_said_with_what_to_do() {
         (
             Box::new(|health| process(health).suspected_for = Some(12 * S)),
             Warning,
-            &["not answered a ping for 12 s", "stop its turns"],
+            &[
+                "not answered a ping for 12 s",
+                "`trunkline agents restart a`",
+            ],
         ),
         (
             Box::new(|health| {

@@ -225,6 +225,13 @@ impl Driver {
             }
             Command::Standby => self.core.handle_standby(now),
             Command::Retry => self.core.handle_retry(now),
+            Command::Restart(done) => {
+                self.core.handle_restart(now);
+                self.apply(now);
+                if self.connection.is_some() || self.ending.is_some() {
+                    self.restarts.push(done);
+                }
+            }
             Command::Retire => self.retired = true,
             Command::Shutdown { steps, done } => {
                 self.stopped.extend(done);
