@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use clap::{Args, Subcommand};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
+use trunkline_client::Method;
 use trunkline_host::AgentStatus;
 
 use super::{
@@ -11,12 +13,13 @@ use super::{
     table::ListTable, usage::UsageArgs,
 };
 use crate::{
+    daemon::DaemonSelection,
     error::CommandResult,
     paint,
     target::{self, command_line},
 };
 
-/// Lists agents, logs them in, and sums up their usage
+/// Lists agents, logs them in, restarts them, and sums up their usage
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -24,6 +27,7 @@ use crate::{
 Examples:
   trunkline agents
   trunkline agents login codex
+  trunkline agents restart codex
   trunkline agents usage --by agent --since 7d
   trunkline agents profiles
 
@@ -44,6 +48,7 @@ pub(crate) struct AgentsArgs {
 enum AgentAction {
     List(AgentList),
     Login(LoginArgs),
+    Restart(RestartArgs),
     Usage(UsageArgs),
     Profiles(ProfilesArgs),
     #[command(subcommand)]
@@ -63,6 +68,24 @@ struct AgentList {
     json: bool,
 }
 
+/// Ends the process of an agent of the daemon; the next input starts a new one
+///
+/// Turns of the agent that run end as failed. Its sessions continue with their next input. This
+/// also ends the wait after failed starts.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline agents restart codex
+  trunkline agents restart codex --state /srv/trunkline")]
+struct RestartArgs {
+    /// Id of the agent
+    #[arg(value_name = "AGENT", add = crate::completion::agents())]
+    agent: String,
+
+    #[command(flatten)]
+    state: DaemonSelection,
+}
+
 /// Returns the state of an agent in one word.
 fn state_text(agent: &AgentStatus) -> String {
     match agent.refusal {
@@ -77,10 +100,24 @@ impl AgentsArgs {
             None => self.list.run(config).await,
             Some(AgentAction::List(command)) => command.run(config).await,
             Some(AgentAction::Login(command)) => command.run(config).await,
+            Some(AgentAction::Restart(command)) => command.run().await,
             Some(AgentAction::Usage(command)) => command.run(config),
             Some(AgentAction::Profiles(command)) => command.run().await,
             Some(AgentAction::Skills(SkillsCommand::Sync(command))) => command.run(),
         }
+    }
+}
+
+impl RestartArgs {
+    async fn run(self) -> CommandResult {
+        let id = utf8_percent_encode(&self.agent, NON_ALPHANUMERIC);
+        let path = format!("/v1/agents/{id}/restart");
+        let folder = self.state.folder()?;
+        folder.request(Method::POST, &path, None).await?;
+        print_line(format_args!(
+            "restarted the agent {}: its next input starts a new process",
+            self.agent
+        ))
     }
 }
 

@@ -208,6 +208,15 @@ fn authenticated_routes() -> Routes {
         /// - problems: 404, 422, 501, 503
         GET "/v1/agents/{agent}/conversations" listConversations(Control) => agents::conversations;
 
+        /// Ends the process of an agent; its next input starts another one.
+        ///
+        /// Running turns of all its sessions end as `failed`, and a back-off ends. Only on the host
+        /// that receives the request.
+        ///
+        /// - 204: The process has ended, or none ran.
+        /// - problems: 404
+        POST "/v1/agents/{agent}/restart" restartAgent(Admin) => agents::restart;
+
         /// Lists the hosts of the cluster.
         ///
         /// A daemon without a cluster has none.

@@ -45,6 +45,62 @@ fn a_daemon_that_is_killed_is_up_again_at_once_with_all_that_it_knew() {
         .must_say("no daemon is running");
 }
 
+/// Hangs on `hang`, also at SIGTERM, and continues its conversation after a restart.
+const HANGING: &str = r#"
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for kind, message in messages():
+    if kind == "session.start":
+        kept = (message.get("resume") or {}).get("native_session_id")
+        say("session.ready", protocol=1, extensions=["turns", "resume"])
+        say("session.info", native_session_id=kept or "n-1", **({"context": "kept"} if kept else {}))
+    elif kind == "user.input":
+        while message["content"] == "hang":
+            time.sleep(60)
+        say("output", turn_id=message["turn_id"], content=kept or "new")
+        say("turn.complete", turn_id=message["turn_id"])
+"#;
+
+#[test]
+fn an_operator_restarts_an_agent_that_hangs_and_its_sessions_continue() {
+    let home = Home::new();
+    let script = home.adapter_file("hanging.py", HANGING);
+    let own = json!({"id": "my own", "external": {"command": "python3", "args": [script]}});
+    let config =
+        json!({"agents": [own, {"id": "echo", "profile": "echo"}], "default_agent": "my own"});
+    home.file("trunkline.json", &config.to_string());
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control"]);
+    let id = client.open();
+    assert_eq!(client.turn(&id, "hello")["text"], "new");
+    client.input(&id, "hang").must_be(202);
+    let mut events = client.events(&id, 0);
+    events.until("turn.complete");
+    events.until("turn.begin");
+    let restart = |agent| home.run(["agents", "restart", agent, "--state", "state"]);
+    let restarted = restart("my own");
+    restarted.must_end_with(0);
+    let line = "restarted the agent my own: its next input starts a new process\n";
+    assert_eq!(restarted.stdout, line);
+    let (_, ended) = events.until("turn.complete").pop().unwrap();
+    assert!(ended.contains("the agent was restarted"), "{ended}");
+    assert_eq!(client.turn(&id, "again")["text"], "n-1");
+
+    restart("none")
+        .must_end_with(1)
+        .must_say("no agent \"none\"");
+    let path = "/v1/agents/my%20own/restart";
+    let other = daemon.token(&["admin", "--agents", "echo"]);
+    other.post(path, &json!({})).must_be(404);
+    let admin = daemon.token(&["admin"]);
+    admin.post(path, &json!({})).must_be(204);
+    assert_eq!(client.turn(&id, "again")["text"], "n-1");
+    daemon.down();
+    let without = restart("my own");
+    without.must_end_with(1).must_say("no daemon is running");
+    without.must_say("`trunkline up` starts one");
+}
+
 #[test]
 fn one_socket_takes_hubs_and_requests_of_this_user() {
     let home = Home::new();

@@ -90,6 +90,12 @@ fn each_scope_may_do_its_own_and_what_is_anothers_is_not_there() {
         ),
         (
             "POST",
+            "/v1/agents/echo/restart".to_owned(),
+            json!({}),
+            [401, 403, 403, 403],
+        ),
+        (
+            "POST",
             "/v1/handover".to_owned(),
             json!({}),
             [401, 403, 403, 403],

@@ -299,7 +299,12 @@ fn commands_of_an_agent_show_why_the_socket_refuses_them() {
     let client = daemon.token(&["control"]);
     let id = client.open();
     let program = env!("CARGO_BIN_EXE_trunkline");
-    for command in ["sessions", "daemon status", "daemon reload"] {
+    for command in [
+        "sessions",
+        "daemon status",
+        "daemon reload",
+        "agents restart adapter",
+    ] {
         let script = format!("TRUNKLINE_STATE=state {program} {command} 2>&1");
         let shown = agent.run(&client, &id, &script).replace("\n       ", " ");
         assert!(shown.contains("started by an agent"), "{command}: {shown}");

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, iter, path::Path};
 
-use axum::Json;
+use axum::{Json, response::NoContent};
 use trunkline_host::config::AgentConfig;
 use trunkline_protocol::{AgentEntry, Resume, SessionEntry, SessionStart};
 
@@ -116,6 +116,19 @@ pub(super) async fn conversations(
     };
     let conversations = listed.await?.into_iter().map(conversation).collect();
     Ok(Json(ConversationList { conversations }))
+}
+
+/// Restarts an agent of this host.
+pub(super) async fn restart(
+    RequestContext { shared, principal }: RequestContext,
+    LastParameter(agent): LastParameter,
+) -> Answer<NoContent> {
+    let unknown = || Problem::no_agent(&agent);
+    if !principal.may_have(&agent) {
+        return Err(unknown());
+    }
+    let restarted = shared.host.restart_agent(&agent).await;
+    restarted.map(|()| NoContent).map_err(|_| unknown())
 }
 
 /// Makes a new session continue a conversation that the agent lists, in the folder of the
