@@ -270,6 +270,7 @@ export const flows = {
       const card = page.getByRole("region", { name: "Coder" });
       await card.getByText("first words after").waitFor();
       assert.equal(await card.locator(".plot").count(), 4);
+      assert.equal(await card.getByRole("button", { name: "Restart" }).count(), 0, "the token has no scope for it");
       await card.getByText("Diagnosis and log").click();
       await card.getByRole("button", { name: "Copy the command" }).first().click();
       await copied(page, /^trunkline doctor coder$/);

@@ -194,7 +194,20 @@ export const flows = {
       assert.equal((await decide(place, admin.id, true)).is_elevation, true);
       await card.waitFor({ state: "detached" });
       await phone.getByText("This browser is not signed in any more").waitFor();
+      // It restarts an agent, after it has seen which turn ends with it.
+      const { id } = await place.ask("POST", "/v1/sessions", { agent: "coder", options: { title: "Hanging" } });
+      await place.ask("POST", `/v1/sessions/${id}/inputs`, { content: "slow" });
+      await page.goto(`${place.url}/#/agents`);
+      const restart = page.getByRole("button", { name: "Restart Coder" });
+      await restart.press("Enter");
+      await dialog.getByRole("listitem").getByText("Hanging").waitFor();
+      await dialog.getByRole("button", { name: "Restart" }).press("Enter");
+      await dialog.waitFor({ state: "detached" });
+      assert.ok(await restart.evaluate((button) => button === document.activeElement));
+      await page.goto(`${place.url}/#/sessions/${id}`);
+      await page.locator(".ended").getByText("the agent was restarted").waitFor();
       // Its own name needs no administrator.
+      await page.goto(`${place.url}/#/browsers`);
       const mine = page.locator(".card", { hasText: "this one" });
       await mine.getByRole("button", { name: "Rename" }).click();
       await dialog.getByLabel("Name").fill("Desk");

@@ -33,13 +33,13 @@ function App(): JSX.Element | null {
   if (!api) return form ?? null;
   return (
     <>
-      <Shell api={api} out={() => (browser === "" ? void leave() : setLeaving(true))} leave={() => void leave()} />
+      <Shell api={api} isPaired={browser !== ""} out={() => (browser === "" ? void leave() : setLeaving(true))} leave={() => void leave()} />
       {leaving && <SignOutDialog api={api} id={browser} close={() => setLeaving(false)} leave={() => void leave()} />}
     </>
   );
 }
 
-function Shell({ api, out, leave }: { api: Api; out: () => void; leave: () => void }): JSX.Element {
+function Shell({ api, isPaired, out, leave }: { api: Api; isPaired: boolean; out: () => void; leave: () => void }): JSX.Element {
   const [me, know] = useState<Me | undefined>(undefined);
   const [hasUsage, setUsage] = useState(false);
   // The agent to begin with; empty for the default, `undefined` without the dialog.
@@ -122,7 +122,7 @@ function Shell({ api, out, leave }: { api: Api; out: () => void; leave: () => vo
           <button type="button" class="quiet" onClick={out} aria-label="Sign out" title="Sign out"><Icon name="out" /></button>
         </header>
         {current === "agents" ? (
-          <Agents {...measured} create={me === undefined || me.scope === "observe" ? undefined : create} />
+          <Agents {...measured} mayRestart={me?.scope === "admin" || (isPaired && me?.scope === "control")} create={me === undefined || me.scope === "observe" ? undefined : create} />
         ) : current === "hosts" ? (
           <Hosts {...cluster} />
         ) : current === "search" ? (

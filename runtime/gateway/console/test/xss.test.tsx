@@ -8,6 +8,7 @@ import type { RequestCard } from "../src/core/inbox.ts";
 import { SessionOverview } from "../src/core/overview.ts";
 import type { SessionStore } from "../src/core/session.ts";
 import type { Entry } from "../src/core/types.ts";
+import { EndingTurns } from "../src/ui/agents.tsx";
 import { FileView } from "../src/ui/files.tsx";
 import { SessionContext, ShellContext } from "../src/ui/hooks.ts";
 import { Decided, Item, News } from "../src/ui/inbox.tsx";
@@ -151,9 +152,21 @@ test("no text of a session becomes either in the inbox, or in the first run", ()
     const agents = [{ id: it, name: it, profile: it, description: it, health: { severity: "error", verdict: it } }];
     checkPage(drawn([
       <Item item={{ key: it, session, request }} card={card} now={0} />, <Item item={{ key: it, session, request }} card={{ ...card, row: undefined, fault: it } as never} now={0} />,
-      <News session={session} now={0} done={() => undefined} />, <Decided item={{ key: it, session, row, decision }} own="" />, <FirstRun create={() => undefined} agents={agents} mayCreate />,
+      <News session={session} now={0} done={() => undefined} />, <Decided item={{ key: it, session, row, decision }} own="" />, <FirstRun create={() => undefined} agents={agents} mayCreate />, <EndingTurns sessions={[session]} turns={2} />,
     ]), it);
   }
+});
+
+test("a restart names the running turns of its agent, and counts those that this page does not see", () => {
+  const overview = new SessionOverview();
+  const sessions = ["a", "b", "idle", "other"].map((id) => ({ id, agent: id === "other" ? "x" : "coder", title: `Title ${id}`, state: "running", ...(id === "idle" ? {} : { turn_id: "t" }) }));
+  overview.apply({ type: "snapshot", complete: true, sessions });
+  const lines = (turns: number): string[] => drawn(<EndingTurns sessions={overview.running("coder")} turns={turns} />).elements.filter((element) => element.localName === "li").map((element) => element.text);
+  assert.deepEqual(lines(2), ["Title a", "Title b"]);
+  assert.deepEqual(lines(5), ["Title a", "Title b", "3 more"]);
+  assert.deepEqual(lines(0), ["Title a", "Title b"], "the figures are behind the stream");
+  assert.deepEqual(drawn(<EndingTurns sessions={overview.running("none")} turns={0} />).text, "No turn runs.");
+  assert.deepEqual(drawn(<EndingTurns sessions={[]} turns={3} />).elements.filter((element) => element.localName === "li").map((element) => element.text), ["3"]);
 });
 
 test("a label that an agent wrote does not say what its option does", () => {

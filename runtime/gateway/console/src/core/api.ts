@@ -190,6 +190,11 @@ export class Api {
     return list(it.conversations).map(conversation).filter((each) => each.id !== "");
   }
 
+  /** Ends the process of an agent, and the turns that it runs. */
+  async restart(agent: string): Promise<void> {
+    await this.json("POST", `/v1/agents/${encodeURIComponent(agent)}/restart`);
+  }
+
   /** Opens a session, which continues a conversation of the agent if one is named. */
   async create(agent: string, options: { [name: string]: string }, native: string): Promise<string> {
     const body = {

@@ -97,6 +97,11 @@ export class SessionOverview {
     return this.sessions.values();
   }
 
+  /** The sessions of an agent of this daemon in which a turn runs. */
+  running(agent: string): KnownSession[] {
+    return [...this.all()].filter((each) => each.agent === agent && each.turn !== "");
+  }
+
   get size(): number {
     return this.sessions.size;
   }

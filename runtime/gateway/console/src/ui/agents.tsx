@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { bytes, count, duration } from "../core/format.ts";
+import { bytes, count, duration, sessionTitle } from "../core/format.ts";
 import { agentHealth } from "../core/health.ts";
 import { failureText } from "../core/overview.ts";
 import type { KnownSession, SessionOverview } from "../core/overview.ts";
@@ -9,9 +9,10 @@ import { Samples, points } from "../core/samples.ts";
 import { titlePage } from "../core/title.ts";
 import { list, num, obj, str } from "../core/types.ts";
 import type { Obj } from "../core/types.ts";
-import { Copy, Fault, State } from "./bits.tsx";
+import { Copy, Dialog, Fault, State } from "./bits.tsx";
 import type { Api } from "../core/api.ts";
-import { listHref, sessionHref, usePoll } from "./hooks.ts";
+import { useAdminAction } from "./browsers.tsx";
+import { listHref, sessionHref, usePoll, useShell } from "./hooks.ts";
 import { useLive } from "./live.ts";
 import { Rules } from "./rules.tsx";
 import { filterOf, usePages } from "./sessions.tsx";
@@ -55,7 +56,8 @@ function latestOf(overview: SessionOverview): Map<string, KnownSession> {
 }
 
 /** `create` opens the dialog for a session of an agent, if the token may open one. */
-export function Agents({ agents, first, fault, isLoaded, create }: MeasuredAgents & { create: ((agent: string) => void) | undefined }): JSX.Element {
+export function Agents({ agents, first, fault, isLoaded, mayRestart, create }: MeasuredAgents & { mayRestart: boolean; create: ((agent: string) => void) | undefined }): JSX.Element {
+  const [restarting, restart] = useState<Obj | undefined>(undefined);
   const { overview, outcomes } = useLive();
   // The snapshot of the stream has no times: the list has those of the sessions that were active last.
   const pages = usePages(filterOf("", ""));
@@ -74,7 +76,7 @@ export function Agents({ agents, first, fault, isLoaded, create }: MeasuredAgent
       <h1>Agents</h1>
       <Fault text={fault} />
       <div class="cards">
-        {agents.map((agent) => <Agent key={str(agent.id)} agent={agent} isFirst={str(agent.id) === first} latest={latest.get(str(agent.id))} create={create} />)}
+        {agents.map((agent) => <Agent key={str(agent.id)} agent={agent} isFirst={str(agent.id) === first} latest={latest.get(str(agent.id))} restart={mayRestart ? () => restart(agent) : undefined} create={create} />)}
       </div>
       <Rules />
       {!isLoaded && fault === "" && <div class="cards" aria-hidden="true"><i class="card bone" /><i class="card bone" /></div>}
@@ -84,7 +86,51 @@ export function Agents({ agents, first, fault, isLoaded, create }: MeasuredAgent
           <p>Add one, such as <code>trunkline config add codex</code>, then run <code>trunkline daemon reload</code>. <code>trunkline agents profiles</code> lists the names.</p>
         </div>
       )}
+      {restarting && <RestartDialog agent={agents.find((each) => each.id === restarting.id) ?? restarting} close={() => restart(undefined)} />}
     </main>
+  );
+}
+
+/** Number of turns that the confirmation names. */
+const MAX_NAMED = 20;
+
+/** Asks before an agent is restarted. */
+function RestartDialog({ agent, close }: { agent: Obj; close: () => void }): JSX.Element {
+  const { api } = useShell();
+  const { overview } = useLive();
+  const id = str(agent.id);
+  const { fault, busy, run, elevation } = useAdminAction(api, () => api.restart(id), close);
+  return (
+    <Dialog title={`Restart ${visible(str(agent.name) || id)}`} close={close}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run();
+        }}
+      >
+        <p>Its process ends by force. The next input of a session starts a new one.</p>
+        <EndingTurns sessions={overview.running(id)} turns={num(obj(agent.health).turns) ?? 0} />
+        {elevation}
+        <Fault text={visible(fault)} />
+        <button type="submit" class="danger" disabled={busy}>Restart</button>
+      </form>
+    </Dialog>
+  );
+}
+
+/** The turns that a restart ends: those of sessions that this page sees by their titles, and the number of the others. */
+export function EndingTurns({ sessions, turns }: { sessions: KnownSession[]; turns: number }): JSX.Element {
+  const named = sessions.slice(0, MAX_NAMED);
+  const others = Math.max(turns, sessions.length) - named.length;
+  if (named.length + others === 0) return <p>No turn runs.</p>;
+  return (
+    <fieldset>
+      <legend>Turns that run, and end as failed</legend>
+      <ul>
+        {named.map((each) => <li key={each.id}>{visible(sessionTitle(each.title, each.id))}</li>)}
+        {others > 0 && <li>{named.length > 0 ? `${count(others)} more` : count(others)}</li>}
+      </ul>
+    </fieldset>
   );
 }
 
@@ -92,10 +138,11 @@ interface AgentProps {
   agent: Obj;
   isFirst: boolean;
   latest: KnownSession | undefined;
+  restart: (() => void) | undefined;
   create: ((agent: string) => void) | undefined;
 }
 
-function Agent({ agent, isFirst, latest, create }: AgentProps): JSX.Element {
+function Agent({ agent, isFirst, latest, restart, create }: AgentProps): JSX.Element {
   const health = obj(agent.health);
   const counters = Object.entries(obj(health.counters)).filter(([name, value]) => name !== "restarts" && (num(value) ?? 0) > 0);
   // The daemon judges by several turns; a person sees the last one.
@@ -166,6 +213,7 @@ function Agent({ agent, isFirst, latest, create }: AgentProps): JSX.Element {
       <footer>
         {create && <button type="button" onClick={() => create(id)}>Start a session<span class="hidden"> with {name}</span></button>}
         {!/\s/.test(id) && <a class="button" href={listHref(`agent:${id}`)}>Sessions<span class="hidden"> of {name}</span></a>}
+        {restart && <button type="button" onClick={restart}>Restart<span class="hidden"> {name}</span></button>}
       </footer>
     </section>
   );

@@ -82,7 +82,7 @@ interface BrowserDialog {
 }
 
 /** Runs an action, and shows how the terminal gives this page the scope `admin` where the action needs it. */
-function useAdminAction(api: Api, action: () => Promise<void>, close: () => void): { fault: string; busy: boolean; run: () => Promise<void>; elevation: JSX.Element | null } {
+export function useAdminAction(api: Api, action: () => Promise<void>, close: () => void): { fault: string; busy: boolean; run: () => Promise<void>; elevation: JSX.Element | null } {
   const [fault, say] = useState("");
   const [busy, work] = useState(false);
   const [needsCode, need] = useState(false);
