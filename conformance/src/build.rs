@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    history::{Event, History, Link},
+    history::{History, PipePair, RecordedEvent},
     process::{Exit, Inherited, Launch, Process, StderrMode, sweep},
 };
 
@@ -54,7 +54,7 @@ impl Build {
             cwd: self.folder.clone(),
             stderr: StderrMode::Recorded,
             mark: mark.clone(),
-            link: Link::Upper,
+            link: PipePair::Upper,
         };
         let history = History::begin();
         let process = Process::start(&launch, &history).map_err(|error| BuildError {
@@ -81,7 +81,7 @@ impl Build {
         };
         process.wait_stderr(REST);
         history.wait(0, REST, |_, record| {
-            matches!(record.event, Event::StdoutEnded).then_some(())
+            matches!(record.event, RecordedEvent::StdoutEnded).then_some(())
         });
         Err(BuildError {
             reason,
@@ -95,11 +95,11 @@ fn output_of(history: &History) -> String {
     let mut stderr = Vec::new();
     history.scan(0, |_, record| {
         match &record.event {
-            Event::Adapter { bytes, .. } => {
+            RecordedEvent::Adapter { bytes, .. } => {
                 stdout.extend_from_slice(bytes);
                 stdout.push(b'\n');
             }
-            Event::Stderr(bytes) => stderr.extend_from_slice(bytes),
+            RecordedEvent::Stderr(bytes) => stderr.extend_from_slice(bytes),
             _ => {}
         }
         None::<()>

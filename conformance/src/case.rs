@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Drives the program and judges what is special to a case; the oracles judge the rest.
-pub(crate) type Run = fn(&mut Trial) -> Outcome;
+pub(crate) type CaseFunction = fn(&mut Trial) -> Outcome;
 
 /// Case of the catalogue. Its texts are in `cases/adapter.toml` and `cases/host.toml`.
 #[derive(Debug, Deserialize)]
@@ -42,14 +42,14 @@ pub(crate) struct Case {
     pub dialogue: Option<&'static str>,
     /// The function of the case, which the catalogue finds by the id; without one, the dialogue is played.
     #[serde(skip, default = "dialogue_player")]
-    pub run: Run,
+    pub run: CaseFunction,
 }
 
 fn must() -> Level {
     Level::Must
 }
 
-fn dialogue_player() -> Run {
+fn dialogue_player() -> CaseFunction {
     cases::play_dialogue
 }
 

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::{
-    case::{Case, Run},
+    case::{Case, CaseFunction},
     clauses::Side,
 };
 
@@ -29,11 +29,12 @@ mod prelude {
     pub(super) use super::CaseRun;
     pub(super) use crate::{
         clauses::{Level, Side},
-        history::{Event, Link},
+        history::{PipePair, RecordedEvent},
         needs::Need,
         run::EXTENSIONS,
         trial::{
-            Ask, Hub, Lower, Request, Seen, Session, Trial, TurnSeen, answer_of, say_and_complete,
+            AskedPermission, CaseSession, GuardedAction, Hub, Lower, ReceivedMessage, Trial,
+            TurnSeen, answer_of, say_and_complete,
         },
         verdict::{FailureContext, Outcome, Stop, Tier},
         wire,
@@ -41,7 +42,7 @@ mod prelude {
 }
 
 /// The id of a case and its function.
-type CaseRun = (&'static str, Run);
+type CaseRun = (&'static str, CaseFunction);
 
 /// The functions of the adapter cases, by family.
 static ADAPTER: &[&[CaseRun]] = &[

@@ -14,13 +14,13 @@ mod log;
 mod transcript;
 
 pub(crate) use self::{
-    log::{Recording, Run},
+    log::{ProcessRun, Recording},
     transcript::{read_recording, write_transcript},
 };
 
 /// The pipe pair on which something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Link {
+pub(crate) enum PipePair {
     /// Between the runner, as host or hub, and the program under test.
     Upper,
     /// Between a host under test and one process of the stub, by its place among those in the case,
@@ -42,7 +42,7 @@ pub(crate) enum Intent {
 
 /// An event.
 #[derive(Debug, Clone)]
-pub(crate) enum Event {
+pub(crate) enum RecordedEvent {
     /// Bytes from the host's side to the adapter's side: one line with its end, or a piece of one.
     Host {
         /// The bytes, with the LF if one was written.
@@ -99,16 +99,16 @@ pub(crate) struct Record {
     /// Since the case began.
     pub at: Duration,
     /// On which pipes.
-    pub link: Link,
+    pub link: PipePair,
     /// The event.
-    pub event: Event,
+    pub event: RecordedEvent,
 }
 
 impl Record {
     /// The message that the adapter's side of this link wrote, if this is one.
     pub(crate) fn adapter_message(&self) -> Option<&Message> {
         match &self.event {
-            Event::Adapter { parsed, .. } => parsed.message(),
+            RecordedEvent::Adapter { parsed, .. } => parsed.message(),
             _ => None,
         }
     }
@@ -116,7 +116,7 @@ impl Record {
     /// The message that the host's side of this link wrote, if this is one.
     pub(crate) fn host_message(&self) -> Option<&Message> {
         match &self.event {
-            Event::Host { parsed, .. } => parsed.message(),
+            RecordedEvent::Host { parsed, .. } => parsed.message(),
             _ => None,
         }
     }
@@ -128,12 +128,12 @@ pub(crate) struct Tape {
     /// The history.
     pub history: Arc<History>,
     /// The pipes.
-    pub link: Link,
+    pub link: PipePair,
 }
 
 impl Tape {
     /// Appends what happens now.
-    pub(crate) fn push(&self, event: Event) {
+    pub(crate) fn push(&self, event: RecordedEvent) {
         self.history.push(self.link, event);
     }
 }
@@ -155,7 +155,7 @@ impl History {
     }
 
     /// Appends what happens now and returns its place.
-    pub(crate) fn push(&self, link: Link, event: Event) -> usize {
+    pub(crate) fn push(&self, link: PipePair, event: RecordedEvent) -> usize {
         self.records.change(|records| {
             // Taken under the lock, so that time never runs backwards on a link.
             records.push(Record {
@@ -169,7 +169,7 @@ impl History {
 
     /// Appends an event at `at`, an instant of the same clock. A peer's log arrives late: records
     /// are in the order of arrival at the runner, and a comparison across links sorts by time.
-    pub(crate) fn push_at(&self, at: Instant, link: Link, event: Event) {
+    pub(crate) fn push_at(&self, at: Instant, link: PipePair, event: RecordedEvent) {
         let at = at.saturating_duration_since(self.began);
         self.records
             .change(|records| records.push(Record { at, link, event }));

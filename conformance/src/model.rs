@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use crate::clauses::{Level, Side};
 
-pub(crate) use debt::{Debt, Open};
+pub(crate) use debt::{Debt, OpenObligation};
 use extension::Extensions;
-use pipe::Pipe;
+use pipe::PipeModel;
 use reading::Reading;
-use requests::Ask;
-use session::Session;
-use shape::{Fault, Kindred};
+use requests::RequestType;
+use session::ModelSession;
+use shape::{Kindred, ShapeFault};
 use table::{Gate, Scope, Table};
 
 mod debt;
@@ -72,7 +72,7 @@ pub(crate) struct Mark(u64);
 
 /// Returns true for a category of errors ([ext.6]).
 pub(crate) fn is_category(name: &str) -> bool {
-    matches!(table::CATEGORY, table::Kind::OneOf(names) if names.contains(&name))
+    matches!(table::CATEGORY, table::ValueType::OneOf(names) if names.contains(&name))
 }
 
 /// Follows one connection.
@@ -80,11 +80,11 @@ pub(crate) fn is_category(name: &str) -> bool {
 pub(crate) struct Model {
     kind: ModelKind,
     reading: Reading,
-    sessions: BTreeMap<String, Session>,
+    sessions: BTreeMap<String, ModelSession>,
     strangers: HashSet<String>,
     /// Extensions that any `session.ready` of this pipe has named ([ext.9]).
     named: Extensions,
-    pipe: Pipe,
+    pipe: PipeModel,
 }
 
 impl Model {
@@ -99,7 +99,7 @@ impl Model {
     /// Takes a message that the host wrote.
     pub(crate) fn host_says(&mut self, message: &Message) -> Vec<Breach> {
         self.reading.now += 1;
-        let mut report = Report::new(Side::Host, message);
+        let mut report = ModelReport::new(Side::Host, message);
         let Some(table) = report.shape(message) else {
             return report.breaches;
         };
@@ -147,8 +147,14 @@ impl Model {
         report.breaches
     }
 
-    fn start(&mut self, id: String, message: &Message, table: &'static Table, report: &mut Report) {
-        let mut session = Session::start(message, self.kind);
+    fn start(
+        &mut self,
+        id: String,
+        message: &Message,
+        table: &'static Table,
+        report: &mut ModelReport,
+    ) {
+        let mut session = ModelSession::start(message, self.kind);
         let mut faults = session::Faults::new();
         session.host_fields(message, table, &mut faults);
         report.take(faults);
@@ -177,7 +183,7 @@ impl Model {
     /// Takes a message that the adapter wrote.
     pub(crate) fn adapter_says(&mut self, message: &Message) -> Vec<Breach> {
         self.reading.now += 1;
-        let mut report = Report::new(Side::Adapter, message);
+        let mut report = ModelReport::new(Side::Adapter, message);
         let Some(table) = report.shape(message) else {
             self.bad_request(message, &report.session);
             return report.breaches;
@@ -266,7 +272,7 @@ impl Model {
     }
 
     /// Returns all pending obligations of both sides, without sessions that have ended.
-    pub(crate) fn open(&self) -> Vec<Open> {
+    pub(crate) fn open(&self) -> Vec<OpenObligation> {
         let mut open = Vec::new();
         for (id, session) in self
             .sessions
@@ -274,7 +280,7 @@ impl Model {
             .filter(|(_, session)| !session.is_over() && !session.muddled)
         {
             let mut add = |by, what| {
-                open.push(Open {
+                open.push(OpenObligation {
                     by,
                     session: id.clone(),
                     what,
@@ -302,8 +308,8 @@ impl Model {
                 add(
                     Side::Host,
                     match ask {
-                        Ask::Permission => Debt::Permission { request_id, due },
-                        Ask::Question => Debt::Question { request_id, due },
+                        RequestType::Permission => Debt::Permission { request_id, due },
+                        RequestType::Question => Debt::Question { request_id, due },
                     },
                 );
             }
@@ -320,7 +326,7 @@ impl Model {
             }
         }
         let mut add = |what| {
-            open.push(Open {
+            open.push(OpenObligation {
                 by: Side::Adapter,
                 session: String::new(),
                 what,
@@ -342,7 +348,7 @@ impl Model {
 
     /// The turns that have not ended, of sessions that have not ended.
     #[cfg(test)]
-    pub(crate) fn open_turns(&self) -> Vec<Open> {
+    pub(crate) fn open_turns(&self) -> Vec<OpenObligation> {
         let mut open = self.open();
         open.retain(|open| matches!(open.what, Debt::Turn { .. }));
         open
@@ -350,7 +356,7 @@ impl Model {
 
     /// The answers that the host owes.
     #[cfg(test)]
-    pub(crate) fn owed(&self) -> Vec<Open> {
+    pub(crate) fn owed(&self) -> Vec<OpenObligation> {
         let mut open = self.open();
         open.retain(|open| open.by == Side::Host);
         open
@@ -362,7 +368,7 @@ impl Model {
     /// Sessions that have ended owe nothing, and a paused session is held back rather than silent.
     pub(crate) fn finish(&self) -> Vec<Breach> {
         let mut broken = Vec::new();
-        for Open { by, session, what } in self.open() {
+        for OpenObligation { by, session, what } in self.open() {
             let held = self
                 .sessions
                 .get(&session)
@@ -385,13 +391,13 @@ impl Model {
 }
 
 /// The breaches of one message.
-struct Report {
+struct ModelReport {
     by: Side,
     session: String,
     breaches: Vec<Breach>,
 }
 
-impl Report {
+impl ModelReport {
     fn new(by: Side, message: &Message) -> Self {
         let session = shape::text(message, "session_id")
             .unwrap_or_default()
@@ -417,7 +423,7 @@ impl Report {
                     Side::Host => ("msg.2", Level::Should),
                 };
                 let text = format!("{} is for the {} to write", table.name, table.from);
-                self.take([Fault {
+                self.take([ShapeFault {
                     clause,
                     level,
                     text,
@@ -426,7 +432,7 @@ impl Report {
             }
             Kindred::Unknown(name) => {
                 let text = format!("{name:?} is not a type of this protocol");
-                self.take([Fault {
+                self.take([ShapeFault {
                     clause: "msg.2",
                     level: Level::May,
                     text,
@@ -437,18 +443,18 @@ impl Report {
     }
 
     fn must(&mut self, clause: &'static str, text: String) {
-        self.take([Fault {
+        self.take([ShapeFault {
             clause,
             level: Level::Must,
             text,
         }]);
     }
 
-    fn take(&mut self, faults: impl IntoIterator<Item = Fault>) {
+    fn take(&mut self, faults: impl IntoIterator<Item = ShapeFault>) {
         let by = self.by;
         let session = &self.session;
         self.breaches.extend(faults.into_iter().map(
-            |Fault {
+            |ShapeFault {
                  clause,
                  level,
                  text,

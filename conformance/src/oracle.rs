@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::{
     clauses::{Level, Side},
-    history::{Event, Intent, Link, Record},
+    history::{Intent, PipePair, Record, RecordedEvent},
     model::{Breach, Mark, Model, ModelKind},
     verdict::{Finding, Ground},
 };
@@ -46,17 +46,17 @@ pub(crate) fn judge(records: &[Record], side: Side, ending: Ending) -> Judgement
     // Hosts of a journal are killed at any moment, and no fence is written among their hubs.
     let of_journal = records
         .iter()
-        .any(|record| matches!(record.link, Link::Hub(_)));
+        .any(|record| matches!(record.link, PipePair::Hub(_)));
     let ending = if of_journal { Ending::Cut } else { ending };
-    let mut links: Vec<Link> = records.iter().map(|record| record.link).collect();
+    let mut links: Vec<PipePair> = records.iter().map(|record| record.link).collect();
     links.sort_unstable();
     links.dedup();
     for link in links {
         let (judged, kind) = match (link, side) {
-            (Link::Upper, Side::Adapter) => (Side::Adapter, ModelKind::Adapter),
-            (Link::Upper, Side::Host) => (Side::Adapter, ModelKind::Relay),
-            (Link::Lower(_), _) => (Side::Host, ModelKind::Adapter),
-            (Link::Hub(_), _) => {
+            (PipePair::Upper, Side::Adapter) => (Side::Adapter, ModelKind::Adapter),
+            (PipePair::Upper, Side::Host) => (Side::Adapter, ModelKind::Relay),
+            (PipePair::Lower(_), _) => (Side::Host, ModelKind::Adapter),
+            (PipePair::Hub(_), _) => {
                 lines::judge(records, link, Side::Adapter, &mut judgement);
                 continue;
             }
@@ -76,12 +76,12 @@ pub(crate) fn judge(records: &[Record], side: Side, ending: Ending) -> Judgement
 pub(crate) fn judge_both(records: &[Record], ending: Ending) -> Judgement {
     let mut judgement = Judgement::default();
     for judged in [Side::Adapter, Side::Host] {
-        lines::judge(records, Link::Upper, judged, &mut judgement);
+        lines::judge(records, PipePair::Upper, judged, &mut judgement);
     }
     let mut both = Judgement::default();
     follow(
         records,
-        Link::Upper,
+        PipePair::Upper,
         Side::Adapter,
         ModelKind::Adapter,
         ending,
@@ -91,7 +91,7 @@ pub(crate) fn judge_both(records: &[Record], ending: Ending) -> Judgement {
     let mut both = Judgement::default();
     follow(
         records,
-        Link::Upper,
+        PipePair::Upper,
         Side::Host,
         ModelKind::Adapter,
         ending,
@@ -104,7 +104,7 @@ pub(crate) fn judge_both(records: &[Record], ending: Ending) -> Judgement {
 /// Walks the model along one link.
 fn follow(
     records: &[Record],
-    link: Link,
+    link: PipePair,
     judged: Side,
     kind: ModelKind,
     ending: Ending,
@@ -117,7 +117,7 @@ fn follow(
     let mut fenced: Vec<usize> = records
         .iter()
         .filter_map(|record| match record.event {
-            Event::Fence { upto } => Some(upto),
+            RecordedEvent::Fence { upto } => Some(upto),
             _ => None,
         })
         .collect();
@@ -133,11 +133,11 @@ fn follow(
             marks.insert(upto, model.mark());
         }
         let (by, breaches, intent) = match &records[index].event {
-            Event::Host { parsed, intent, .. } => match parsed.message() {
+            RecordedEvent::Host { parsed, intent, .. } => match parsed.message() {
                 Some(message) => (Side::Host, model.host_says(message), *intent),
                 None => continue,
             },
-            Event::Adapter {
+            RecordedEvent::Adapter {
                 parsed,
                 intent,
                 ended: true,
@@ -146,13 +146,15 @@ fn follow(
                 Some(message) => (Side::Adapter, model.adapter_says(message), *intent),
                 None => continue,
             },
-            Event::Fence { upto } => {
+            RecordedEvent::Fence { upto } => {
                 if let Some(mark) = marks.get(upto) {
                     model.fence_at(Side::Adapter, *mark);
                 }
                 continue;
             }
-            Event::Exited { .. } | Event::StdoutEnded | Event::StdinClosed => {
+            RecordedEvent::Exited { .. }
+            | RecordedEvent::StdoutEnded
+            | RecordedEvent::StdinClosed => {
                 ended = true;
                 continue;
             }
@@ -185,13 +187,13 @@ fn take(
     breach: &Breach,
     by: Side,
     judged: Side,
-    link: Link,
+    link: PipePair,
     index: usize,
     judgement: &mut Judgement,
 ) {
     if breach.by == judged {
         judgement.findings.push(finding(breach, Some(index)));
-    } else if by != judged && link == Link::Upper && breach.level == Level::Must {
+    } else if by != judged && link == PipePair::Upper && breach.level == Level::Must {
         judgement.own.push(format!(
             "O-SELF: {} at record {index}: [{}]",
             breach.text, breach.clause
@@ -244,7 +246,7 @@ fn oracle_of(breach: &Breach) -> &'static str {
 /// Judges the runner's notes about processes that were left behind (O-PROC).
 fn orphans(records: &[Record], side: Side, judgement: &mut Judgement) {
     for (index, record) in records.iter().enumerate() {
-        let Event::Note(note) = &record.event else {
+        let RecordedEvent::Note(note) = &record.event else {
             continue;
         };
         if !note.starts_with("left behind") {

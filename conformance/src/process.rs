@@ -15,9 +15,9 @@ use rustix::process::{
     prlimit, waitid,
 };
 
-use self::pipes::Input;
+use self::pipes::StdinState;
 use crate::{
-    history::{Event, History, Intent, Link, Tape},
+    history::{History, Intent, PipePair, RecordedEvent, Tape},
     watched::Watched,
 };
 
@@ -66,7 +66,7 @@ pub(crate) struct Launch {
     /// Mark of its processes, the value of [`MARK`].
     pub mark: String,
     /// On which pipes it is recorded.
-    pub link: Link,
+    pub link: PipePair,
 }
 
 impl Launch {
@@ -149,7 +149,7 @@ impl Process {
             history: Arc::clone(history),
             link: launch.link,
         };
-        tape.push(Event::Started { pid: Some(pid) });
+        tape.push(RecordedEvent::Started { pid: Some(pid) });
         cap_processes(pid);
 
         let ended = Arc::<Watched<Option<Exit>>>::default();
@@ -175,7 +175,7 @@ impl Process {
                     signal,
                     at: Instant::now(),
                 });
-                tape.push(Event::Exited { code, signal });
+                tape.push(RecordedEvent::Exited { code, signal });
             });
             // Fails when all senders are dropped: until it is reaped no other process or group has
             // its id.
@@ -234,7 +234,7 @@ impl Process {
     /// Waits until all that was queued has been accepted by the pipe. `false`: the time ran out, or
     /// the pipe broke.
     pub(crate) fn flushed(&self, within: Duration) -> bool {
-        let done = |input: &mut Input| {
+        let done = |input: &mut StdinState| {
             let idle = input.waiting.is_empty() && !input.writing;
             (input.broken || idle).then_some(!input.broken)
         };

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     clauses::Side,
     rng::Rng,
-    trial::{Ask, Seen, Session, Trial},
+    trial::{CaseSession, GuardedAction, ReceivedMessage, Trial},
     verdict::{FailureContext, Outcome},
     wire,
 };
@@ -20,7 +20,7 @@ use crate::{
 mod below;
 mod plan;
 
-use self::plan::{Action, Palette, Reply, SLOTS, Work, generate};
+use self::plan::{Action, Palette, RequestReply, SLOTS, Work, generate};
 
 /// Number of actions that [`random_actions`] performs.
 const ACTIONS: usize = 500;
@@ -30,9 +30,9 @@ const QUEUED: usize = 6;
 
 /// A session at its place, and what its turns may do.
 #[derive(Debug)]
-struct Place {
-    session: Session,
-    asks: Vec<Ask>,
+struct SessionSlot {
+    session: CaseSession,
+    asks: Vec<GuardedAction>,
     /// The places of the requests that were answered: an id may come again once it is settled.
     answered: HashSet<usize>,
     approved: HashSet<String>,
@@ -80,7 +80,7 @@ pub(crate) fn lines(lines: &[Vec<u8>]) -> Vec<u8> {
 /// each input has its end, that only approved actions have happened, and that no token appears in
 /// another session.
 fn perform(t: &mut Trial, actions: &[Action]) -> Outcome {
-    let mut run = Run {
+    let mut run = PropertyRun {
         places: (0..SLOTS).map(|_| None).collect(),
         closed: Vec::new(),
         queues: Palette::for_subject(&t.subject).queues,
@@ -97,13 +97,13 @@ fn perform(t: &mut Trial, actions: &[Action]) -> Outcome {
 }
 
 #[derive(Debug)]
-struct Run {
-    places: Vec<Option<Place>>,
-    closed: Vec<Place>,
+struct PropertyRun {
+    places: Vec<Option<SessionSlot>>,
+    closed: Vec<SessionSlot>,
     queues: bool,
 }
 
-impl Run {
+impl PropertyRun {
     fn take(&mut self, t: &mut Trial, action: &Action) -> Outcome {
         match action {
             Action::Open { slot } => {
@@ -111,7 +111,7 @@ impl Run {
                     let session = t.open()?;
                     // Answers are actions here.
                     t.process()?.leave_requests_in(session.id());
-                    *place = Some(Place {
+                    *place = Some(SessionSlot {
                         session,
                         asks: Vec::new(),
                         answered: HashSet::new(),
@@ -154,7 +154,7 @@ impl Run {
         Ok(())
     }
 
-    fn place(&mut self, slot: usize) -> Option<&mut Place> {
+    fn place(&mut self, slot: usize) -> Option<&mut SessionSlot> {
         self.places.get_mut(slot)?.as_mut()
     }
 
@@ -203,7 +203,7 @@ impl Run {
     }
 
     fn judge(&self, t: &Trial) -> Outcome {
-        let all: Vec<&Place> = self.places.iter().flatten().chain(&self.closed).collect();
+        let all: Vec<&SessionSlot> = self.places.iter().flatten().chain(&self.closed).collect();
         for place in &all {
             for ask in &place.asks {
                 let resource = ask.effect.display().to_string();
@@ -216,7 +216,7 @@ impl Run {
             }
         }
         if t.subject.side == Side::Host {
-            let asks: Vec<&Ask> = all.iter().flat_map(|place| &place.asks).collect();
+            let asks: Vec<&GuardedAction> = all.iter().flat_map(|place| &place.asks).collect();
             let approved = all
                 .iter()
                 .flat_map(|place| &place.approved)
@@ -248,7 +248,7 @@ impl Run {
     }
 }
 
-impl Place {
+impl SessionSlot {
     /// Returns the number of inputs without an end.
     fn open_turns(&self, t: &Trial) -> usize {
         let mut inputs = 0_usize;
@@ -268,7 +268,7 @@ impl Place {
     }
 
     /// Returns the unanswered requests, the oldest first.
-    fn pending(&self, t: &Trial) -> Vec<Seen> {
+    fn pending(&self, t: &Trial) -> Vec<ReceivedMessage> {
         let mut requests = t.of_kind(&self.session, "permission.request");
         requests.retain(|seen| !self.answered.contains(&seen.index));
         requests
@@ -287,7 +287,7 @@ impl Place {
         } else {
             0
         };
-        let asks: Vec<Ask> = (0..count).map(|_| t.action()).collect();
+        let asks: Vec<GuardedAction> = (0..count).map(|_| t.action()).collect();
         let done = match t.subject.side {
             Side::Host => t.instruct(&self.session, &below::actions(work, &token, &asks)),
             Side::Adapter => match probe_ops(work, &token, &asks) {
@@ -306,14 +306,19 @@ impl Place {
     fn stop(&mut self, t: &mut Trial) -> Outcome {
         t.stop(&self.session)?;
         for request in self.pending(t) {
-            self.answer(t, &request, Reply::Deny)?;
+            self.answer(t, &request, RequestReply::Deny)?;
         }
         Ok(())
     }
 
-    fn answer(&mut self, t: &mut Trial, request: &Seen, answer: Reply) -> Outcome {
+    fn answer(
+        &mut self,
+        t: &mut Trial,
+        request: &ReceivedMessage,
+        answer: RequestReply,
+    ) -> Outcome {
         let id = request.text("request_id").to_owned();
-        let approved = answer == Reply::Approve;
+        let approved = answer == RequestReply::Approve;
         if approved {
             self.approved.insert(request.text("resource").to_owned());
         }
@@ -336,7 +341,7 @@ impl Place {
 }
 
 /// The operations of the probe that do this work; none for an ordinary turn.
-fn probe_ops(work: &Work, token: &str, asks: &[Ask]) -> Option<Value> {
+fn probe_ops(work: &Work, token: &str, asks: &[GuardedAction]) -> Option<Value> {
     Some(match work {
         Work::Quick => return None,
         Work::Echo => json!([["say", token]]),
@@ -344,7 +349,7 @@ fn probe_ops(work: &Work, token: &str, asks: &[Ask]) -> Option<Value> {
         Work::Burst(pieces) => json!([["burst", pieces, 1_000]]),
         Work::Ask(_) => {
             let op: Vec<Value> = std::iter::once(json!("ask"))
-                .chain(asks.iter().map(Ask::members))
+                .chain(asks.iter().map(GuardedAction::members))
                 .collect();
             json!([op])
         }

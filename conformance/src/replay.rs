@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    history::{Event, History, Link, Record},
+    history::{History, PipePair, Record, RecordedEvent},
     oracle::{self, Ending, Judgement},
     process::{Inherited, Launch, Process, StderrMode, sweep},
 };
@@ -58,7 +58,7 @@ pub(crate) fn replay(
         cwd: cwd.to_owned(),
         stderr: StderrMode::Recorded,
         mark: mark.clone(),
-        link: Link::Upper,
+        link: PipePair::Upper,
     };
     let history = History::begin();
     let process = Process::start(&launch, &history)?;
@@ -68,10 +68,10 @@ pub(crate) fn replay(
     let mut last = Duration::ZERO;
     for record in transcript
         .iter()
-        .filter(|record| record.link == Link::Upper)
+        .filter(|record| record.link == PipePair::Upper)
     {
         match &record.event {
-            Event::Adapter { .. } => {
+            RecordedEvent::Adapter { .. } => {
                 if let Some(message) = record.adapter_message() {
                     *before
                         .entry(crate::wire::session(message).to_owned())
@@ -79,22 +79,22 @@ pub(crate) fn replay(
                 }
                 last = record.at;
             }
-            Event::Host { bytes, intent, .. } => {
+            RecordedEvent::Host { bytes, intent, .. } => {
                 await_counts(&history, &before, deadline, &process);
                 std::thread::sleep(record.at.saturating_sub(last).min(PAUSE));
                 process.write(bytes.to_vec(), *intent);
                 process.flushed(deadline);
                 last = record.at;
             }
-            Event::StdinClosed => {
+            RecordedEvent::StdinClosed => {
                 await_counts(&history, &before, deadline, &process);
                 process.close_stdin();
                 last = record.at;
             }
-            Event::Fence { upto } => {
+            RecordedEvent::Fence { upto } => {
                 history.push(
-                    Link::Upper,
-                    Event::Note(format!("a fence of record {upto} stood here")),
+                    PipePair::Upper,
+                    RecordedEvent::Note(format!("a fence of record {upto} stood here")),
                 );
             }
             _ => {}
@@ -112,7 +112,7 @@ pub(crate) fn replay(
     // It was judged at rest if nothing had ended it: what is owed after the deadline is missing.
     let upto = records
         .iter()
-        .position(|record| matches!(record.event, Event::StdinClosed));
+        .position(|record| matches!(record.event, RecordedEvent::StdinClosed));
     let judged = &records[..upto.filter(|_| alive).unwrap_or(records.len())];
     let ending = if alive { Ending::AtRest } else { Ending::Cut };
     let judgement = oracle::judge(judged, crate::clauses::Side::Adapter, ending);

@@ -38,7 +38,7 @@ pub(crate) use self::{
     document::{BaselineData, CaseData, Document, SCHEMA_VERSION},
     evidence::Keep,
     matrix::{Matrix, NotJudged, Row},
-    output::{Format, Output},
+    output::{Format, ReportOutput},
     progress::{Progress, Show},
     redact::Redactor,
     text::Skipped,
@@ -46,7 +46,7 @@ pub(crate) use self::{
 
 /// Everything about a run that is over.
 #[derive(Debug)]
-pub(crate) struct Run<'a> {
+pub(crate) struct FinishedRun<'a> {
     /// The plan.
     pub plan: &'a Plan,
     /// Selection of cases, as given by the user: `all`, `smoke`, or the selectors.
@@ -90,20 +90,20 @@ pub(crate) struct Telling {
     /// Known failures.
     pub listed: Option<Listed>,
     /// Reports besides the text.
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<ReportOutput>,
     /// Write the document to stdout instead of the text.
     pub as_json: bool,
 }
 
 /// Writes the evidence, the document and all reports, and returns the exit status.
-pub(crate) fn conclude(run: &Run<'_>, telling: &Telling) -> u8 {
+pub(crate) fn conclude(run: &FinishedRun<'_>, telling: &Telling) -> u8 {
     let (document, folder) = record(run, telling.keep, telling.listed.as_ref());
     tell(&document, folder.as_deref(), telling)
 }
 
 /// Writes the evidence and the document, and returns the document with its folder.
 pub(crate) fn record(
-    run: &Run<'_>,
+    run: &FinishedRun<'_>,
     keep: Keep,
     listed: Option<&Listed>,
 ) -> (Document, Option<PathBuf>) {

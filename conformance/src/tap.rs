@@ -21,7 +21,7 @@ use std::{
 };
 
 use crate::{
-    history::{Event, Intent, Link, Record, write_transcript},
+    history::{Intent, PipePair, Record, RecordedEvent, write_transcript},
     wire::{Parsed, Splitter},
 };
 
@@ -36,12 +36,12 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn note(&self, event: Event) {
+    fn note(&self, event: RecordedEvent) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         // Taken under the lock, so that the recording is in the order of time.
         let record = Record {
             at: self.began.elapsed(),
-            link: Link::Upper,
+            link: PipePair::Upper,
             event,
         };
         let mut line = Vec::new();
@@ -72,7 +72,7 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    recorder.note(Event::Started {
+    recorder.note(RecordedEvent::Started {
         pid: Some(child.id()),
     });
     let to = child.stdin.take();
@@ -89,14 +89,14 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
                     line.push(b'\n');
                 }
                 let parsed = Arc::new(Parsed::lenient(bytes));
-                recorder.note(Event::Host {
+                recorder.note(RecordedEvent::Host {
                     bytes: line.into(),
                     parsed,
                     intent: Intent::Valid,
                 });
             };
             forward(stdin, to, record);
-            recorder.note(Event::StdinClosed);
+            recorder.note(RecordedEvent::StdinClosed);
         });
     }
     let (over, is_over) = mpsc::sync_channel::<()>(1);
@@ -108,7 +108,7 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
             let record = |bytes: &[u8], ended: bool| {
                 passed.fetch_add(1, Ordering::Relaxed);
                 let parsed = Arc::new(Parsed::parse(bytes));
-                recorder.note(Event::Adapter {
+                recorder.note(RecordedEvent::Adapter {
                     bytes: bytes.into(),
                     parsed,
                     ended,
@@ -116,7 +116,7 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
                 });
             };
             forward(from, stdout, record);
-            recorder.note(Event::StdoutEnded);
+            recorder.note(RecordedEvent::StdoutEnded);
             drop(over);
         });
     }
@@ -130,7 +130,7 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
             break;
         }
     }
-    recorder.note(Event::Exited {
+    recorder.note(RecordedEvent::Exited {
         code: status.code(),
         signal: status.signal(),
     });

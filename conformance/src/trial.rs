@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::{
     case::Case,
     clauses::Side,
-    history::{Event, History, Intent, Link, Record},
+    history::{History, Intent, PipePair, Record, RecordedEvent},
     process::{Connection, Inherited, Launch, Process, StderrMode, Usage, usage_of},
     rng::Rng,
     subject::{Bounds, Subject},
@@ -37,9 +37,9 @@ mod turn;
 pub(crate) use self::{
     host::{Lower, say_and_complete},
     hub::{Hub, JOURNAL},
-    permission::{Ask, Request},
-    seen::{Seen, answer_of},
-    talk::Session,
+    permission::{AskedPermission, GuardedAction},
+    seen::{ReceivedMessage, answer_of},
+    talk::CaseSession,
     turn::TurnSeen,
 };
 pub(crate) use host::named_in;
@@ -194,7 +194,7 @@ impl Trial {
             cwd: self.subject.cwd.clone(),
             stderr: StderrMode::Recorded,
             mark: self.mark(),
-            link: Link::Upper,
+            link: PipePair::Upper,
         }
     }
 
@@ -295,8 +295,8 @@ impl Trial {
         process.close_stdin();
         if process.wait_exit(within).is_some() {
             let ended = |_, record: &Record| {
-                let of_program = record.link == Link::Upper;
-                (of_program && matches!(record.event, Event::StdoutEnded)).then_some(())
+                let of_program = record.link == PipePair::Upper;
+                (of_program && matches!(record.event, RecordedEvent::StdoutEnded)).then_some(())
             };
             self.history.wait(0, Duration::from_secs(1), ended);
         }
@@ -383,8 +383,8 @@ impl Trial {
         for orphan in orphans {
             if clean && self.fate == Fate::Lives {
                 self.history.push(
-                    Link::Upper,
-                    Event::Note(format!(
+                    PipePair::Upper,
+                    RecordedEvent::Note(format!(
                         "left behind: process {} ({})",
                         orphan.pid, orphan.name
                     )),

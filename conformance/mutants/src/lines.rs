@@ -18,7 +18,7 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// A line of the input, without its LF.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Line {
+pub enum InputLine {
     /// A line.
     Whole(Vec<u8>),
     /// The first bytes of a line over the limit.
@@ -27,7 +27,7 @@ pub enum Line {
     Unended(Vec<u8>),
 }
 
-impl Line {
+impl InputLine {
     /// Returns its bytes, as far as they are kept.
     pub fn bytes(&self) -> &[u8] {
         match self {
@@ -38,7 +38,7 @@ impl Line {
 
 /// Fault of a broken reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum ReaderFault {
     /// Decodes each read by itself.
     DecodesReads,
     /// Takes the end of a read for the end of a line.
@@ -53,21 +53,21 @@ pub enum Fault {
 
 /// Takes lines from a pipe. Holds what one read gave, and one line.
 #[derive(Debug)]
-pub struct Lines<R> {
+pub struct LineReader<R> {
     pipe: R,
     longest: usize,
-    fault: Option<Fault>,
+    fault: Option<ReaderFault>,
     chunk: Vec<u8>,
-    found: VecDeque<Line>,
+    found: VecDeque<InputLine>,
     line: Vec<u8>,
     skipping: bool,
     begun: bool,
     ended: bool,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> LineReader<R> {
     /// A reader that skips lines of more than `longest` bytes.
-    pub fn new(pipe: R, longest: usize, fault: Option<Fault>) -> Self {
+    pub fn new(pipe: R, longest: usize, fault: Option<ReaderFault>) -> Self {
         Self {
             pipe,
             longest,
@@ -83,12 +83,12 @@ impl<R: Read> Lines<R> {
 
     fn take(&mut self, length: usize) {
         let chunk = std::mem::take(&mut self.chunk);
-        if self.fault == Some(Fault::DecodesReads) {
+        if self.fault == Some(ReaderFault::DecodesReads) {
             self.split(String::from_utf8_lossy(&chunk[..length]).as_bytes());
         } else {
             self.split(&chunk[..length]);
         }
-        if self.fault == Some(Fault::ReadIsLine) && length < CHUNK && !self.line.is_empty() {
+        if self.fault == Some(ReaderFault::ReadIsLine) && length < CHUNK && !self.line.is_empty() {
             self.end();
         }
         self.chunk = chunk;
@@ -101,7 +101,7 @@ impl<R: Read> Lines<R> {
             self.end();
             rest = &rest[at + 1..];
             lines += 1;
-            if self.fault == Some(Fault::LinesPerRead(lines)) {
+            if self.fault == Some(ReaderFault::LinesPerRead(lines)) {
                 return;
             }
         }
@@ -123,14 +123,14 @@ impl<R: Read> Lines<R> {
     fn end(&mut self) {
         let line = self.taken();
         match std::mem::take(&mut self.skipping) {
-            true => self.found.push_back(Line::TooLong(line)),
-            false if self.fault == Some(Fault::SplitsAtUnicode) => {
+            true => self.found.push_back(InputLine::TooLong(line)),
+            false if self.fault == Some(ReaderFault::SplitsAtUnicode) => {
                 let text = String::from_utf8_lossy(&line);
                 let parts = text.split(['\u{2028}', '\u{2029}', '\u{85}', '\u{b}', '\u{c}']);
                 self.found
-                    .extend(parts.map(|part| Line::Whole(part.as_bytes().to_vec())));
+                    .extend(parts.map(|part| InputLine::Whole(part.as_bytes().to_vec())));
             }
-            false => self.found.push_back(Line::Whole(line)),
+            false => self.found.push_back(InputLine::Whole(line)),
         }
     }
 
@@ -141,13 +141,13 @@ impl<R: Read> Lines<R> {
             self.end();
         } else if !self.line.is_empty() {
             let line = self.taken();
-            self.found.push_back(Line::Unended(line));
+            self.found.push_back(InputLine::Unended(line));
         }
     }
 
     fn taken(&mut self) -> Vec<u8> {
         let mut line = std::mem::take(&mut self.line);
-        if !self.begun && self.fault != Some(Fault::KeepsBom) && line.starts_with(BOM) {
+        if !self.begun && self.fault != Some(ReaderFault::KeepsBom) && line.starts_with(BOM) {
             line.drain(..BOM.len());
         }
         self.begun = true;
@@ -155,8 +155,8 @@ impl<R: Read> Lines<R> {
     }
 }
 
-impl<R: Read> Iterator for Lines<R> {
-    type Item = io::Result<Line>;
+impl<R: Read> Iterator for LineReader<R> {
+    type Item = io::Result<InputLine>;
 
     /// Returns the next line; `None` at the end of the input. An error means that the pipe cannot
     /// be read.
@@ -197,8 +197,8 @@ mod tests {
         }
     }
 
-    fn lines(pieces: &[&[u8]]) -> Vec<Line> {
-        let lines = Lines::new(Pieces(pieces.iter().copied().collect()), LONGEST, None);
+    fn lines(pieces: &[&[u8]]) -> Vec<InputLine> {
+        let lines = LineReader::new(Pieces(pieces.iter().copied().collect()), LONGEST, None);
         lines.map(Result::unwrap).collect()
     }
 
@@ -213,7 +213,7 @@ mod tests {
             .map(|line| String::from_utf8_lossy(line.bytes()))
             .collect::<Vec<_>>();
         assert_eq!(told, ["{\"a\":\"\u{2028}😀\"}\r", "", "end", "rest"]);
-        assert_eq!(whole[3], Line::Unended(b"rest".to_vec()));
+        assert_eq!(whole[3], InputLine::Unended(b"rest".to_vec()));
     }
 
     #[test]
@@ -222,15 +222,18 @@ mod tests {
         let found = lines(&[b"a\n", &long, b"\nb\n"]);
         assert_eq!(
             (&found[0], &found[2]),
-            (&Line::Whole(b"a".to_vec()), &Line::Whole(b"b".to_vec()))
+            (
+                &InputLine::Whole(b"a".to_vec()),
+                &InputLine::Whole(b"b".to_vec())
+            )
         );
-        assert_eq!(found[1], Line::TooLong(vec![b'x'; KEPT]));
+        assert_eq!(found[1], InputLine::TooLong(vec![b'x'; KEPT]));
         assert_eq!(found.len(), 3);
     }
 
     #[test]
     fn a_line_of_the_limit_is_whole() {
         let long = vec![b'x'; LONGEST];
-        assert_eq!(lines(&[&long, b"\n"]), [Line::Whole(long.clone())]);
+        assert_eq!(lines(&[&long, b"\n"]), [InputLine::Whole(long.clone())]);
     }
 }

@@ -31,7 +31,7 @@ pub trait Source: fmt::Debug + Send + Sync {
 
 /// Fault or oddity of a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum WriterFault {
     /// Begins with a byte order mark.
     Bom,
     /// Keeps what it should write until it is so many bytes.
@@ -48,17 +48,17 @@ pub enum Fault {
 
 /// Messages that wait for one pipe.
 #[derive(Debug, Clone)]
-pub struct Outbox(Arc<Shared>);
+pub struct Outbox(Arc<SharedOutbox>);
 
 #[derive(Debug)]
-struct Shared {
-    fault: Option<Fault>,
-    state: Mutex<State>,
+struct SharedOutbox {
+    fault: Option<WriterFault>,
+    state: Mutex<OutboxState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OutboxState {
     lines: VecDeque<Vec<u8>>,
     /// The bytes of the lines, and of those that are being written.
     bytes: usize,
@@ -68,7 +68,7 @@ struct State {
     broken: bool,
 }
 
-impl State {
+impl OutboxState {
     fn is_settled(&self) -> bool {
         self.broken || !self.writing && self.lines.is_empty() && self.ready.is_empty()
     }
@@ -79,12 +79,12 @@ impl Outbox {
     /// last call.
     pub fn start(
         pipe: OwnedFd,
-        fault: Option<Fault>,
+        fault: Option<WriterFault>,
         written: impl Fn(io::Result<()>) + Send + 'static,
     ) -> Self {
         let state = Mutex::default();
         let changed = Condvar::new();
-        let outbox = Self(Arc::new(Shared {
+        let outbox = Self(Arc::new(SharedOutbox {
             fault,
             state,
             changed,
@@ -111,7 +111,7 @@ impl Outbox {
         state.bytes += line.len();
         state.lines.push_back(line);
         self.0.changed.notify_all();
-        while self.0.fault == Some(Fault::PushWaits) && !state.is_settled() {
+        while self.0.fault == Some(WriterFault::PushWaits) && !state.is_settled() {
             state = self.wait(state);
         }
     }
@@ -158,24 +158,24 @@ impl Outbox {
     fn run(self, pipe: &Arc<File>, written: impl Fn(io::Result<()>)) {
         let mut kept = Vec::new();
         let mut threads = VecDeque::new();
-        if self.0.fault == Some(Fault::Bom) {
+        if self.0.fault == Some(WriterFault::Bom) {
             kept.extend_from_slice(b"\xef\xbb\xbf");
         }
         while let Some((batch, of_lines)) = self.next() {
             kept.extend(batch);
             let result = match self.0.fault {
-                Some(Fault::KeepsBelow(least)) if kept.len() < least => Ok(()),
-                Some(Fault::KeepsUntil(end))
+                Some(WriterFault::KeepsBelow(least)) if kept.len() < least => Ok(()),
+                Some(WriterFault::KeepsUntil(end))
                     if !kept.windows(end.len()).any(|part| part == end) =>
                 {
                     Ok(())
                 }
-                Some(Fault::Unlocked) if kept.len() > PIECE => {
+                Some(WriterFault::Unlocked) if kept.len() > PIECE => {
                     write_unlocked(pipe, std::mem::take(&mut kept), &mut threads);
                     Ok(())
                 }
                 fault => {
-                    if let Some(Fault::Slow(time)) = fault {
+                    if let Some(WriterFault::Slow(time)) = fault {
                         std::thread::sleep(time);
                     }
                     (&**pipe).write_all(&std::mem::take(&mut kept))
@@ -186,9 +186,9 @@ impl Outbox {
             state.bytes -= of_lines;
             state.writing = false;
             if broken {
-                *state = State {
+                *state = OutboxState {
                     broken,
-                    ..State::default()
+                    ..OutboxState::default()
                 };
             }
             drop(state);
@@ -227,11 +227,11 @@ impl Outbox {
         Some((source.take_lines(BATCH), 0))
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait<'a>(&self, state: MutexGuard<'a, OutboxState>) -> MutexGuard<'a, OutboxState> {
         wait(&self.0.changed, state, Duration::MAX)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OutboxState> {
         lock(&self.0.state)
     }
 }

@@ -4,7 +4,7 @@ mod messages;
 
 use serde_json::Value;
 
-use Kind::{Any, Bool, Id, Int, List, Map, Num, Object, OneOf, Str, Uint};
+use FieldType::{Any, Bool, Id, Int, List, Map, Num, Object, OneOf, Str, Uint};
 
 pub use self::messages::{DOWN, INFO, UP};
 use crate::host::{Mutant::*, broken};
@@ -75,7 +75,7 @@ impl Exts {
 
 /// The type of a field.
 #[derive(Debug, Clone, Copy)]
-pub enum Kind {
+pub enum FieldType {
     /// A string.
     Str,
     /// An identifier ([msg.6]).
@@ -102,7 +102,7 @@ pub enum Kind {
 
 /// A field of a message, or a member of a nested object: its name, its type, whether it must be there,
 /// and its extension.
-pub type Field = (&'static str, Kind, bool, Exts);
+pub type Field = (&'static str, FieldType, bool, Exts);
 
 /// A type of message, with the extension that it belongs to.
 #[derive(Debug)]
@@ -137,10 +137,10 @@ macro_rules! is_required {
     };
 }
 
-/// The type of an object with these members, each written `name! Kind` or `name? Kind`.
+/// The type of an object with these members, each written `name! FieldType` or `name? FieldType`.
 macro_rules! object {
     ($($name:ident $mark:tt $kind:expr),* $(,)?) => {
-        $crate::schema::Kind::Object($crate::schema::fields!(CORE { $($name $mark $kind),* }))
+        $crate::schema::FieldType::Object($crate::schema::fields!(CORE { $($name $mark $kind),* }))
     };
 }
 
@@ -166,8 +166,8 @@ macro_rules! shapes {
 
 use {fields, is_required, object, shapes};
 
-const REASON: Kind = OneOf(&["user", "timeout", "policy", "stopped", "shutdown"]);
-const CATEGORY: Kind = OneOf(&[
+const REASON: FieldType = OneOf(&["user", "timeout", "policy", "stopped", "shutdown"]);
+const CATEGORY: FieldType = OneOf(&[
     "timeout",
     "cancelled",
     "context_exhausted",
@@ -190,21 +190,21 @@ const CATEGORY: Kind = OneOf(&[
     "stop_unanswered",
     "other",
 ]);
-const ERROR: Kind = object! {
+const ERROR: FieldType = object! {
     category? CATEGORY,
     message? Str,
     code? Str,
     retry_at? Str,
     stderr? STRINGS,
 };
-const STRINGS: Kind = List(&Str);
-const DIFFS: Kind = List(&object! {
+const STRINGS: FieldType = List(&Str);
+const DIFFS: FieldType = List(&object! {
     path! Str,
     old_text? Str,
     new_text? Str,
     patch? Str,
 });
-const NUMBERS: Kind = object! {
+const NUMBERS: FieldType = object! {
     input_tokens? Uint,
     output_tokens? Uint,
     total_tokens? Uint,
@@ -214,7 +214,7 @@ const NUMBERS: Kind = object! {
     cost_usd? Num,
     provider? Str,
 };
-const SCOPE: Kind = OneOf(&["turn", "session"]);
+const SCOPE: FieldType = OneOf(&["turn", "session"]);
 /// The numbers of `usage` and of the member of that name.
 const USAGE: &[Field] = fields! {
     USAGE {
@@ -232,7 +232,7 @@ const USAGE: &[Field] = fields! {
         estimated? Bool,
     }
 };
-const CAPABILITIES: Kind = object! {
+const CAPABILITIES: FieldType = object! {
     native_session_ids? Bool,
     turn_completion? Bool,
     resume_attach? Bool,
@@ -243,7 +243,7 @@ const CAPABILITIES: Kind = object! {
     updated_input? Bool,
     max_sessions? Uint,
 };
-const CHOICES: Kind = List(&object! {
+const CHOICES: FieldType = List(&object! {
     id! Str,
     label? Str,
     description? Str,
@@ -269,7 +269,7 @@ pub fn of_the_pipe(kind: &str) -> bool {
 }
 
 /// The text of a value as far as it has this type; nothing where it has another one ([msg.5]).
-pub fn typed(kind: Kind, raw: &str) -> Option<String> {
+pub fn typed(kind: FieldType, raw: &str) -> Option<String> {
     match kind {
         Any => Some(raw.to_owned()),
         Str | Id if raw.starts_with('"') => Some(raw.to_owned()),
@@ -290,7 +290,7 @@ pub fn typed(kind: Kind, raw: &str) -> Option<String> {
     }
 }
 
-fn number(kind: Kind, raw: &str) -> bool {
+fn number(kind: FieldType, raw: &str) -> bool {
     let whole = raw.parse::<f64>().is_ok_and(|number| number.fract() == 0.0);
     match kind {
         Uint => {
@@ -309,7 +309,7 @@ fn number(kind: Kind, raw: &str) -> bool {
 
 /// Returns a nested value without unknown members; `None` if an element or a required member is of
 /// the wrong type ([msg.5], [ext.4]).
-fn nested(kind: Kind, value: Value) -> Option<Value> {
+fn nested(kind: FieldType, value: Value) -> Option<Value> {
     match (kind, value) {
         (List(of), Value::Array(items)) => items
             .into_iter()

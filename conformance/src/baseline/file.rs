@@ -14,13 +14,13 @@ pub(crate) struct Baseline {
     pub suite: String,
     /// The entries, in the order of the file.
     #[serde(default)]
-    pub known: Vec<Known>,
+    pub known: Vec<KnownFailure>,
 }
 
 /// An entry: a case that is known not to pass.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Known {
+pub(crate) struct KnownFailure {
     /// The id of the case.
     pub case: String,
     /// Expected end.
@@ -133,7 +133,7 @@ impl Baseline {
                     "the entry for {id} knows no system `{os}`: linux, macos, windows, freebsd"
                 ));
             }
-            let twin = |other: &&Known| {
+            let twin = |other: &&KnownFailure| {
                 other.case.eq_ignore_ascii_case(id)
                     && (other.when == known.when || other.when.is_none() || known.when.is_none())
             };
@@ -145,7 +145,7 @@ impl Baseline {
     }
 
     /// The entry for a case on a system, expired or not.
-    pub(crate) fn find(&self, case: &str, os: &str) -> Option<&Known> {
+    pub(crate) fn find(&self, case: &str, os: &str) -> Option<&KnownFailure> {
         self.known.iter().find(|known| {
             known.case.eq_ignore_ascii_case(case) && known.os().is_none_or(|only| only == os)
         })
@@ -160,7 +160,7 @@ impl Baseline {
     }
 }
 
-impl Known {
+impl KnownFailure {
     /// The only system where it counts.
     pub(crate) fn os(&self) -> Option<&str> {
         self.when.as_ref().map(|when| when.os.as_str())

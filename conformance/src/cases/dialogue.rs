@@ -31,7 +31,7 @@ pub(crate) use player::play;
 
 /// Line of a dialogue, with the lines indented below it.
 #[derive(Debug)]
-struct Step {
+struct DialogueStep {
     /// The name of its result.
     name: Option<&'static str>,
     verb: &'static str,
@@ -50,7 +50,7 @@ enum Operand {
 }
 
 /// Reads the steps of a dialogue. The error names the line.
-fn read_steps(text: &'static str) -> Result<Vec<Step>, String> {
+fn read_steps(text: &'static str) -> Result<Vec<DialogueStep>, String> {
     let mut rest = text;
     read_block(&mut rest, 0).map_err(|error| {
         let before = &text[..text.len() - rest.len()];
@@ -59,8 +59,8 @@ fn read_steps(text: &'static str) -> Result<Vec<Step>, String> {
     })
 }
 
-fn read_block(rest: &mut &'static str, indent: usize) -> Result<Vec<Step>, String> {
-    let mut steps: Vec<Step> = Vec::new();
+fn read_block(rest: &mut &'static str, indent: usize) -> Result<Vec<DialogueStep>, String> {
+    let mut steps: Vec<DialogueStep> = Vec::new();
     while let Some(line) = rest.lines().next() {
         let content = line.trim_start();
         let depth = line.len() - content.len();
@@ -82,7 +82,7 @@ fn read_block(rest: &mut &'static str, indent: usize) -> Result<Vec<Step>, Strin
 }
 
 /// Reads a step, of one line unless its JSON or its texts span more.
-fn read_step(rest: &mut &'static str) -> Result<Step, String> {
+fn read_step(rest: &mut &'static str) -> Result<DialogueStep, String> {
     let mut operands = Vec::new();
     let mut texts = Vec::new();
     loop {
@@ -125,7 +125,7 @@ fn read_step(rest: &mut &'static str) -> Result<Step, String> {
             let known = VERBS.iter().find(|(known, _)| *known == verb);
             let (_, perform) = known.ok_or_else(|| format!("there is no verb `{verb}`"))?;
             operands.remove(0);
-            Ok(Step {
+            Ok(DialogueStep {
                 name,
                 verb,
                 perform: *perform,
@@ -159,7 +159,7 @@ mod tests {
         "probe",
     ];
 
-    fn collect_names(steps: &[Step], names: &mut BTreeSet<&'static str>) {
+    fn collect_names(steps: &[DialogueStep], names: &mut BTreeSet<&'static str>) {
         for step in steps {
             names.extend(step.name);
             names.extend(step.operands.iter().filter_map(|operand| match operand {
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    fn collect_references(steps: &[Step], references: &mut Vec<String>) {
+    fn collect_references(steps: &[DialogueStep], references: &mut Vec<String>) {
         fn of_value(value: &Value, references: &mut Vec<String>) {
             match value {
                 Value::String(text) => references.extend(

@@ -16,7 +16,7 @@ use crate::{
     clauses::Side,
     exit,
     printable::short,
-    report::{self, Keep, Matrix, NotJudged, Redactor, Row, Run},
+    report::{self, FinishedRun, Keep, Matrix, NotJudged, Redactor, Row},
     run::{self, CaseResult, Observer, Plan, Rounds},
     subject::{Subject, read_config, sides_of},
     verdict::Verdict,
@@ -243,7 +243,7 @@ fn judge(
     results
         .iter_mut()
         .for_each(|held| redactor.result(&mut held.result));
-    let run = Run {
+    let run = FinishedRun {
         plan: &plan,
         selection: &selection,
         subject: &subject,

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     exit,
-    history::{Event, Record, Recording, Run, read_recording},
+    history::{ProcessRun, Record, RecordedEvent, Recording, read_recording},
     oracle::{self, Ending, Judgement},
     verdict::Finding,
 };
@@ -115,7 +115,7 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<u8, String> {
 /// Says it again to a program, and judges what comes.
 pub(super) fn replay(arguments: &ReplayArguments) -> Result<u8, String> {
     let recording = read(&arguments.transcript, arguments.partial)?;
-    let Run {
+    let ProcessRun {
         records: transcript,
         left_out,
         ..
@@ -155,8 +155,8 @@ fn read(path: &Path, is_partial: bool) -> Result<Recording, String> {
 }
 
 /// The run of an adapter that is meant.
-fn chosen(recording: &Recording, process: Option<u32>) -> Result<Run, String> {
-    let is_meant = |run: &Run| process.is_none() || run.process == process;
+fn chosen(recording: &Recording, process: Option<u32>) -> Result<ProcessRun, String> {
+    let is_meant = |run: &ProcessRun| process.is_none() || run.process == process;
     recording
         .runs()
         .into_iter()
@@ -227,8 +227,8 @@ fn show(finding: &Finding, records: &[Record]) {
     };
     let (index, record) = record;
     let (mark, bytes) = match &record.event {
-        Event::Host { bytes, .. } => (">", bytes),
-        Event::Adapter { bytes, .. } => ("<", bytes),
+        RecordedEvent::Host { bytes, .. } => (">", bytes),
+        RecordedEvent::Adapter { bytes, .. } => ("<", bytes),
         _ => return,
     };
     let line = String::from_utf8_lossy(&bytes[..bytes.len().min(200)])

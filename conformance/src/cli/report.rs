@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::report::{
-    Document, Format, Keep, Listed, Output, SCHEMA_VERSION, Skipped, Telling, compare, tell,
+    Document, Format, Keep, Listed, ReportOutput, SCHEMA_VERSION, Skipped, Telling, compare, tell,
 };
 
 /// Arguments of `report`.
@@ -16,7 +16,7 @@ pub(super) struct ReportArguments {
     result: PathBuf,
     /// Write reports: json=FILE, junit=FILE, tap=FILE, md=FILE, html=FILE, summary=FILE, github
     #[arg(long, value_name = "KIND=FILE", value_delimiter = ',')]
-    report: Vec<Output>,
+    report: Vec<ReportOutput>,
     /// Write one HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -54,7 +54,7 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<u8, String> {
         (Format::Tap, &arguments.tap),
         (Format::Markdown, &arguments.md),
     ] {
-        outputs.extend(file.iter().map(|file| Output {
+        outputs.extend(file.iter().map(|file| ReportOutput {
             format,
             file: Some(file.clone()),
         }));

@@ -19,7 +19,7 @@ use crate::{
     needs::Ability,
     printable::short,
     process::is_missing,
-    report::{self, Keep, Output, Progress, Redactor, Run, Show, Skipped, Telling},
+    report::{self, FinishedRun, Keep, Progress, Redactor, ReportOutput, Show, Skipped, Telling},
     run::{self, Plan, Rounds},
     subject::{ProbeUse, Subject, read_config},
     verdict::Verdict,
@@ -34,7 +34,7 @@ pub(super) struct RunArguments {
     /// Cases to run: ids (A-STP-07), families (A-STP) or patterns (A-FRM-1*); all without any
     selectors: Vec<String>,
     #[command(flatten)]
-    shared: Shared,
+    shared: SharedArguments,
 }
 
 /// Arguments of `smoke`.
@@ -44,7 +44,7 @@ pub(super) struct SmokeArguments {
     #[arg(long)]
     host: bool,
     #[command(flatten)]
-    shared: Shared,
+    shared: SharedArguments,
 }
 
 /// Options for running cases, shared by all commands.
@@ -87,7 +87,7 @@ impl Manner {
 }
 
 #[derive(Debug, Args)]
-struct Shared {
+struct SharedArguments {
     /// The program under test and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -126,7 +126,7 @@ struct Shared {
     baseline: Option<PathBuf>,
     /// Also write reports: json=FILE, junit=FILE, tap=FILE, md=FILE, html=FILE, summary=FILE, github
     #[arg(long, value_name = "KIND=FILE", value_delimiter = ',')]
-    report: Vec<Output>,
+    report: Vec<ReportOutput>,
     /// Show each case's wire when the case is over, in columns
     #[arg(long)]
     trace: bool,
@@ -185,7 +185,7 @@ fn execute(
     side: Side,
     cases: Vec<&'static Case>,
     selection: &[String],
-    shared: &Shared,
+    shared: &SharedArguments,
 ) -> Result<u8, String> {
     let mut subject = subject(side, shared)?;
     let seed = shared.manner.seed()?;
@@ -253,7 +253,7 @@ fn execute(
         }
         redactor.result(&mut held.result);
     }
-    let run = Run {
+    let run = FinishedRun {
         plan: &plan,
         selection,
         subject: &subject,
@@ -307,7 +307,7 @@ fn not_started(
     exit::NOT_STARTED
 }
 
-impl Shared {
+impl SharedArguments {
     /// The options that a run of one case needs as well.
     fn again(&self) -> Vec<String> {
         let mut words = Vec::new();
@@ -330,7 +330,7 @@ impl Shared {
     }
 }
 
-fn subject(side: Side, shared: &Shared) -> Result<Subject, String> {
+fn subject(side: Side, shared: &SharedArguments) -> Result<Subject, String> {
     let mut subject = match &shared.config {
         Some(path) => read_config(path, side).map_err(|error| super::with_source(&error))?,
         None if shared.command.is_empty() => {
@@ -410,7 +410,7 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Line {
         #[command(flatten)]
-        shared: Shared,
+        shared: SharedArguments,
     }
 
     fn class(words: &[&str]) -> Class {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Link, Record};
+use super::{PipePair, Record};
 use crate::wire;
 
 /// A recording, as in a file.
@@ -35,7 +35,7 @@ pub(super) struct Gap {
 
 /// One run of one adapter, extracted from a recording.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct ProcessRun {
     /// Events, as if recorded separately.
     pub records: Vec<Record>,
     /// The place of each record in the recording.
@@ -82,10 +82,10 @@ impl Recording {
     }
 
     /// Each run of an adapter by itself; of an incomplete log, the sessions that are whole.
-    pub(crate) fn runs(&self) -> Vec<Run> {
+    pub(crate) fn runs(&self) -> Vec<ProcessRun> {
         let Some(log) = &self.log else {
             let places = (0..self.records.len()).collect();
-            return vec![Run {
+            return vec![ProcessRun {
                 records: self.records.clone(),
                 places,
                 process: None,
@@ -93,8 +93,8 @@ impl Recording {
             }];
         };
         let process = |record: &Record| match record.link {
-            Link::Lower(process) => Some(process),
-            Link::Upper | Link::Hub(_) => None,
+            PipePair::Lower(process) => Some(process),
+            PipePair::Upper | PipePair::Hub(_) => None,
         };
         let processes: BTreeSet<u32> = self.records.iter().filter_map(process).collect();
         processes
@@ -103,7 +103,7 @@ impl Recording {
             .collect()
     }
 
-    fn run(&self, log: &Log, process: u32) -> Run {
+    fn run(&self, log: &Log, process: u32) -> ProcessRun {
         let left_out = if log.missing.is_empty() {
             BTreeSet::new()
         } else {
@@ -111,7 +111,7 @@ impl Recording {
         };
         let has_gap = log.gaps.iter().any(|gap| gap.is_of(process));
         let is_judged = |record: &Record| {
-            record.link == Link::Lower(process)
+            record.link == PipePair::Lower(process)
                 && said(record).is_none_or(|(_, message)| match wire::session(message) {
                     // A message of the pipe may answer one that is missing.
                     "" => !has_gap,
@@ -128,13 +128,13 @@ impl Recording {
                 (
                     place,
                     Record {
-                        link: Link::Upper,
+                        link: PipePair::Upper,
                         ..record.clone()
                     },
                 )
             })
             .unzip();
-        Run {
+        ProcessRun {
             records,
             places,
             process: Some(process),
@@ -155,7 +155,7 @@ impl Recording {
                 left_out.extend(open.iter().cloned());
             }
             let Some((is_host, message)) =
-                said(record).filter(|_| record.link == Link::Lower(process))
+                said(record).filter(|_| record.link == PipePair::Lower(process))
             else {
                 continue;
             };

@@ -11,7 +11,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Event, Intent, Link, Record,
+    Intent, PipePair, Record, RecordedEvent,
     log::{Gap, Log, Recording},
 };
 use crate::wire::Parsed;
@@ -34,7 +34,7 @@ pub(crate) enum TranscriptError {
 
 /// A record, as in a file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Line {
+struct RecordLine {
     /// Nanoseconds since the case began.
     t: u64,
     /// Process of the stub, from 1; absent on the runner's own link.
@@ -53,12 +53,12 @@ struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     omitted: Option<u64>,
     #[serde(flatten)]
-    what: What,
+    what: RecordContent,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "ev", rename_all = "snake_case")]
-enum What {
+enum RecordContent {
     Host {
         #[serde(flatten)]
         bytes: Option<Bytes>,
@@ -158,41 +158,41 @@ impl Bytes {
 pub(crate) fn write_transcript(records: &[Record], to: &mut impl Write) -> io::Result<()> {
     for record in records {
         let what = match &record.event {
-            Event::Host { bytes, intent, .. } => What::Host {
+            RecordedEvent::Host { bytes, intent, .. } => RecordContent::Host {
                 bytes: Some(Bytes::from_bytes(bytes)),
                 deviant: *intent == Intent::Deviant,
             },
-            Event::Adapter {
+            RecordedEvent::Adapter {
                 bytes,
                 ended,
                 intent,
                 ..
-            } => What::Adapter {
+            } => RecordContent::Adapter {
                 bytes: Some(Bytes::from_bytes(bytes)),
                 cut: !ended,
                 deviant: *intent == Intent::Deviant,
             },
-            Event::Stderr(bytes) => What::Stderr {
+            RecordedEvent::Stderr(bytes) => RecordContent::Stderr {
                 bytes: Some(Bytes::from_bytes(bytes)),
             },
-            Event::Started { pid } => What::Started { pid: *pid },
-            Event::Exited { code, signal } => What::Exited {
+            RecordedEvent::Started { pid } => RecordContent::Started { pid: *pid },
+            RecordedEvent::Exited { code, signal } => RecordContent::Exited {
                 code: *code,
                 signal: *signal,
             },
-            Event::StdinClosed => What::StdinClosed,
-            Event::StdoutEnded => What::StdoutEnded,
-            Event::Fence { upto } => What::Fence { upto: *upto },
-            Event::Act(act) => What::Act { act: act.clone() },
-            Event::Note(note) => What::Note { note: note.clone() },
+            RecordedEvent::StdinClosed => RecordContent::StdinClosed,
+            RecordedEvent::StdoutEnded => RecordContent::StdoutEnded,
+            RecordedEvent::Fence { upto } => RecordContent::Fence { upto: *upto },
+            RecordedEvent::Act(act) => RecordContent::Act { act: act.clone() },
+            RecordedEvent::Note(note) => RecordContent::Note { note: note.clone() },
         };
         let (stub, hub) = match record.link {
-            Link::Upper => (None, None),
-            Link::Lower(process) => (Some(process), None),
-            Link::Hub(hub) => (None, Some(hub)),
+            PipePair::Upper => (None, None),
+            PipePair::Lower(process) => (Some(process), None),
+            PipePair::Hub(hub) => (None, Some(hub)),
         };
         let t = u64::try_from(record.at.as_nanos()).unwrap_or(u64::MAX);
-        let line = Line {
+        let line = RecordLine {
             t,
             stub,
             hub,
@@ -238,7 +238,7 @@ pub(crate) fn read_recording(from: impl BufRead) -> Result<Recording, Transcript
         let at = records.len();
         let read = serde_json::from_str(&line).map_err(|error| error.to_string());
         let record = read
-            .and_then(|line: Line| line.record(index + 1, at, &mut log))
+            .and_then(|line: RecordLine| line.record(index + 1, at, &mut log))
             .unwrap_or_else(|reason| {
                 unread = Some(TranscriptError::Line {
                     line: index + 1,
@@ -247,8 +247,8 @@ pub(crate) fn read_recording(from: impl BufRead) -> Result<Recording, Transcript
                 let at = records.last().map_or(Duration::ZERO, |record| record.at);
                 Record {
                     at,
-                    link: Link::Upper,
-                    event: Event::Note("no record".to_owned()),
+                    link: PipePair::Upper,
+                    event: RecordedEvent::Note("no record".to_owned()),
                 }
             });
         records.push(record);
@@ -259,7 +259,7 @@ pub(crate) fn read_recording(from: impl BufRead) -> Result<Recording, Transcript
     }
 }
 
-impl Line {
+impl RecordLine {
     /// Converts this line, counted from 1, to the record at this place; adds a wire log's
     /// information about itself to `log`.
     fn record(self, number: usize, at: usize, log: &mut Option<Log>) -> Result<Record, String> {
@@ -271,7 +271,7 @@ impl Line {
             }
         };
         if let (Some(omitted), Some(log)) = (self.omitted, log.as_mut())
-            && !matches!(self.what, What::Stderr { .. })
+            && !matches!(self.what, RecordContent::Stderr { .. })
         {
             let why = format!("{omitted} bytes are left out of line {number}");
             match (self.process, &self.session) {
@@ -280,42 +280,46 @@ impl Line {
             }
         }
         let event = match self.what {
-            What::Host { .. } | What::Adapter { .. } if self.omitted.is_some() => {
-                Event::Note("a line is left out".to_owned())
+            RecordContent::Host { .. } | RecordContent::Adapter { .. }
+                if self.omitted.is_some() =>
+            {
+                RecordedEvent::Note("a line is left out".to_owned())
             }
-            What::Host { bytes, deviant } => {
+            RecordContent::Host { bytes, deviant } => {
                 let bytes = decoded(bytes)?;
                 let parsed = Arc::new(Parsed::lenient(bytes.strip_suffix(b"\n").unwrap_or(&bytes)));
-                Event::Host {
+                RecordedEvent::Host {
                     bytes,
                     parsed,
                     intent: intent(deviant),
                 }
             }
-            What::Adapter {
+            RecordContent::Adapter {
                 bytes,
                 cut,
                 deviant,
             } => {
                 let bytes = decoded(bytes)?;
                 let parsed = Arc::new(Parsed::parse(&bytes));
-                Event::Adapter {
+                RecordedEvent::Adapter {
                     bytes,
                     parsed,
                     ended: !cut,
                     intent: intent(deviant),
                 }
             }
-            What::Stderr { bytes: None } if self.omitted.is_some() => Event::Stderr(Arc::default()),
-            What::Stderr { bytes } => Event::Stderr(decoded(bytes)?),
-            What::Started { pid } => Event::Started { pid },
-            What::Exited { code, signal } => Event::Exited { code, signal },
-            What::StdinClosed => Event::StdinClosed,
-            What::StdoutEnded => Event::StdoutEnded,
-            What::Fence { upto } => Event::Fence { upto },
-            What::Act { act } => Event::Act(act),
-            What::Note { note } => Event::Note(note),
-            What::Header {
+            RecordContent::Stderr { bytes: None } if self.omitted.is_some() => {
+                RecordedEvent::Stderr(Arc::default())
+            }
+            RecordContent::Stderr { bytes } => RecordedEvent::Stderr(decoded(bytes)?),
+            RecordContent::Started { pid } => RecordedEvent::Started { pid },
+            RecordContent::Exited { code, signal } => RecordedEvent::Exited { code, signal },
+            RecordContent::StdinClosed => RecordedEvent::StdinClosed,
+            RecordContent::StdoutEnded => RecordedEvent::StdoutEnded,
+            RecordContent::Fence { upto } => RecordedEvent::Fence { upto },
+            RecordContent::Act { act } => RecordedEvent::Act(act),
+            RecordContent::Note { note } => RecordedEvent::Note(note),
+            RecordContent::Header {
                 complete,
                 content,
                 sessions,
@@ -339,9 +343,9 @@ impl Line {
                         format!("a session was open at line {number}"),
                     );
                 }
-                Event::Note("a file of a wire log begins".to_owned())
+                RecordedEvent::Note("a file of a wire log begins".to_owned())
             }
-            What::Dropped { lines } => {
+            RecordContent::Dropped { lines } => {
                 let why = format!("{lines} lines are missing at line {number}");
                 log.get_or_insert_with(Log::default).lose(
                     Gap {
@@ -350,12 +354,14 @@ impl Line {
                     },
                     why,
                 );
-                Event::Note("lines are missing".to_owned())
+                RecordedEvent::Note("lines are missing".to_owned())
             }
-            What::Rotated {} => Event::Note("the next file begins".to_owned()),
+            RecordContent::Rotated {} => RecordedEvent::Note("the next file begins".to_owned()),
         };
-        let lower = self.stub.or(self.process).map(Link::Lower);
-        let link = lower.or(self.hub.map(Link::Hub)).unwrap_or(Link::Upper);
+        let lower = self.stub.or(self.process).map(PipePair::Lower);
+        let link = lower
+            .or(self.hub.map(PipePair::Hub))
+            .unwrap_or(PipePair::Upper);
         Ok(Record {
             at: Duration::from_nanos(self.t),
             link,
@@ -374,22 +380,31 @@ mod tests {
 
     #[test]
     fn a_transcript_is_read_back_as_it_was_written() {
-        let host = |bytes: &[u8], intent| Event::Host {
+        let host = |bytes: &[u8], intent| RecordedEvent::Host {
             bytes: bytes.into(),
             parsed: Arc::new(Parsed::parse(bytes.strip_suffix(b"\n").unwrap_or(bytes))),
             intent,
         };
         let records: Vec<Record> = [
-            (Link::Upper, Event::Started { pid: Some(7) }),
-            (Link::Lower(9), Event::Started { pid: None }),
-            (Link::Upper, host(b"{\"type\":\"stop\"}\n", Intent::Valid)),
-            (Link::Upper, host(b"\xff\n", Intent::Deviant)),
-            (Link::Hub(2), host(b"{\"type\":\"stop\"}\n", Intent::Valid)),
-            (Link::Lower(9), Event::Act(serde_json::json!(["exit", 3]))),
-            (Link::Upper, Event::Fence { upto: 4 }),
+            (PipePair::Upper, RecordedEvent::Started { pid: Some(7) }),
+            (PipePair::Lower(9), RecordedEvent::Started { pid: None }),
             (
-                Link::Upper,
-                Event::Exited {
+                PipePair::Upper,
+                host(b"{\"type\":\"stop\"}\n", Intent::Valid),
+            ),
+            (PipePair::Upper, host(b"\xff\n", Intent::Deviant)),
+            (
+                PipePair::Hub(2),
+                host(b"{\"type\":\"stop\"}\n", Intent::Valid),
+            ),
+            (
+                PipePair::Lower(9),
+                RecordedEvent::Act(serde_json::json!(["exit", 3])),
+            ),
+            (PipePair::Upper, RecordedEvent::Fence { upto: 4 }),
+            (
+                PipePair::Upper,
+                RecordedEvent::Exited {
                     code: Some(0),
                     signal: None,
                 },

@@ -6,7 +6,7 @@ use crate::clauses::Side;
 
 /// A pending obligation of a side.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Open {
+pub(crate) struct OpenObligation {
     /// Side that owes it.
     pub by: Side,
     /// The session concerned; empty for the pipe.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::clauses::Level;
 
 use super::Message;
-use super::shape::{Fault, get, id};
+use super::shape::{ShapeFault, get, id};
 
 /// The most pings that are remembered; beyond that a `pong` may answer any of them.
 const MAX_PINGS: usize = 4096;
@@ -26,13 +26,13 @@ struct List {
 
 /// The questions and answers of one pipe.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pipe {
+pub(crate) struct PipeModel {
     pings: Vec<Ping>,
     lost: bool,
     lists: HashMap<(&'static str, String), List>,
 }
 
-impl Pipe {
+impl PipeModel {
     /// Takes the host's message; `owed` where the adapter must answer it.
     pub(crate) fn ask(&mut self, kind: &'static str, message: &Message, owed: bool) {
         if kind == "ping" {
@@ -52,9 +52,13 @@ impl Pipe {
     }
 
     /// Takes the adapter's answer.
-    pub(crate) fn answer(&mut self, kind: &'static str, message: &Message) -> Result<(), Fault> {
+    pub(crate) fn answer(
+        &mut self,
+        kind: &'static str,
+        message: &Message,
+    ) -> Result<(), ShapeFault> {
         let fault = |clause, text| {
-            Err(Fault {
+            Err(ShapeFault {
                 clause,
                 level: Level::Must,
                 text,

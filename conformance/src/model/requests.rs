@@ -5,30 +5,30 @@ use std::collections::{HashMap, HashSet};
 use crate::clauses::Level;
 
 use super::reading::Reading;
-use super::shape::Fault;
+use super::shape::ShapeFault;
 use super::turns::Turns;
 
 /// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum RequestType {
     Permission,
     Question,
 }
 
 /// Answer of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum HostAnswer {
     Approved,
     Denied,
 }
 
 /// The latest request of an id.
 #[derive(Clone, Debug)]
-struct Request {
-    ask: Ask,
+struct LatestRequest {
+    ask: RequestType,
     mixed: bool,
     asked: u64,
-    place: Place,
+    place: RequestScope,
     /// The adapter may have settled it without a word, or by what was in flight when it asked.
     loose: bool,
     replayed: bool,
@@ -42,7 +42,7 @@ struct Request {
 
 /// Scope of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum RequestScope {
     /// To this turn, by its id.
     Turn(usize),
     /// To no turn: neither a stop nor an end settles it.
@@ -51,7 +51,7 @@ pub(crate) enum Place {
     Perhaps(Option<usize>),
 }
 
-impl Place {
+impl RequestScope {
     fn turn(self) -> Option<usize> {
         match self {
             Self::Turn(turn) => Some(turn),
@@ -63,9 +63,9 @@ impl Place {
 
 /// A request to be taken down.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) ask: Ask,
-    pub(crate) place: Place,
+pub(crate) struct NewRequest {
+    pub(crate) ask: RequestType,
+    pub(crate) place: RequestScope,
     /// The adapter may settle it at a time of its own, without a word.
     pub(crate) loose: bool,
     /// A replay of an earlier request, which needs no answer.
@@ -75,7 +75,7 @@ pub(crate) struct Asked {
 /// All requests of one session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
-    by_id: HashMap<String, Request>,
+    by_id: HashMap<String, LatestRequest>,
     bad: HashSet<String>,
     last_stop: u64,
 }
@@ -94,12 +94,13 @@ impl Requests {
     pub(crate) fn ask(
         &mut self,
         id: &str,
-        new: Asked,
+        new: NewRequest,
         turns: &Turns,
         reading: &Reading,
-    ) -> Result<(), Fault> {
-        let stop_in_flight = new.place != Place::Outside && !reading.adapter_knows(self.last_stop);
-        let mut request = Request {
+    ) -> Result<(), ShapeFault> {
+        let stop_in_flight =
+            new.place != RequestScope::Outside && !reading.adapter_knows(self.last_stop);
+        let mut request = LatestRequest {
             ask: new.ask,
             mixed: false,
             asked: reading.now,
@@ -116,13 +117,17 @@ impl Requests {
                 || old.answered.is_some()
                 || old.cancelled.is_some()
                 || match old.place {
-                    Place::Outside => false,
-                    Place::Turn(turn) => turns.may_be_over(turn) || self.last_stop > old.asked,
-                    Place::Perhaps(_) => turns.ended_since(old.asked) || self.last_stop > old.asked,
+                    RequestScope::Outside => false,
+                    RequestScope::Turn(turn) => {
+                        turns.may_be_over(turn) || self.last_stop > old.asked
+                    }
+                    RequestScope::Perhaps(_) => {
+                        turns.ended_since(old.asked) || self.last_stop > old.asked
+                    }
                 };
             if !settled {
                 let text = format!("{id:?} is pending already");
-                return Err(Fault {
+                return Err(ShapeFault {
                     clause: "permission.4",
                     level: Level::Must,
                     text,
@@ -150,10 +155,10 @@ impl Requests {
         Ok(())
     }
 
-    pub(crate) fn cancel(&mut self, id: &str, reading: &Reading) -> Result<(), Fault> {
+    pub(crate) fn cancel(&mut self, id: &str, reading: &Reading) -> Result<(), ShapeFault> {
         let Some(request) = self.by_id.get_mut(id) else {
             let text = format!("permission.cancel for {id:?}, which was never asked");
-            return Err(Fault {
+            return Err(ShapeFault {
                 clause: "ext.5",
                 level: Level::Should,
                 text,
@@ -167,19 +172,19 @@ impl Requests {
     pub(crate) fn answer(
         &mut self,
         id: &str,
-        ask: Ask,
-        answer: Answer,
+        ask: RequestType,
+        answer: HostAnswer,
         turns: &Turns,
         reading: &Reading,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ShapeFault> {
         let fault = |clause, level, text| {
-            Err(Fault {
+            Err(ShapeFault {
                 clause,
                 level,
                 text,
             })
         };
-        let approved = answer == Answer::Approved;
+        let approved = answer == HostAnswer::Approved;
         let Some(request) = self.by_id.get_mut(id) else {
             return if self.bad.contains(id) {
                 fault(
@@ -232,7 +237,7 @@ impl Requests {
     pub(crate) fn waiting<'a>(
         &'a self,
         turns: &'a Turns,
-    ) -> impl Iterator<Item = (&'a str, Ask, bool)> {
+    ) -> impl Iterator<Item = (&'a str, RequestType, bool)> {
         self.by_id
             .iter()
             .filter(|(_, request)| request.answered.is_none() && !request.replayed)
@@ -253,7 +258,7 @@ impl Requests {
 }
 
 /// Returns what settled the request before the host wrote, as far as the host certainly knew.
-fn settled_by(request: &Request, turns: &Turns, reading: &Reading) -> Option<&'static str> {
+fn settled_by(request: &LatestRequest, turns: &Turns, reading: &Reading) -> Option<&'static str> {
     if request
         .cancelled
         .is_some_and(|then| reading.host_knows(then))

@@ -8,8 +8,8 @@ mod negotiation;
 
 use super::extension::{Extension, Extensions};
 use super::reading::Reading;
-use super::requests::{Answer, Ask, Asked, Place, Requests};
-use super::shape::{Fault, gated, get, id, text};
+use super::requests::{HostAnswer, NewRequest, RequestScope, RequestType, Requests};
+use super::shape::{ShapeFault, gated, get, id, text};
 use super::table::{Gate, Table};
 use super::tools::Tools;
 use super::turns::{Named, Turns};
@@ -32,7 +32,7 @@ struct InputModes {
 
 /// A session of a pipe, from its `session.start` on.
 #[derive(Clone, Debug)]
-pub(crate) struct Session {
+pub(crate) struct ModelSession {
     offered: Option<Extensions>,
     offered_names: Vec<String>,
     protocol: Option<u64>,
@@ -55,17 +55,17 @@ pub(crate) struct Session {
 }
 
 /// The faults of one message.
-pub(crate) type Faults = Vec<Fault>;
+pub(crate) type Faults = Vec<ShapeFault>;
 
 fn add(faults: &mut Faults, clause: &'static str, level: Level, text: impl Into<String>) {
-    faults.push(Fault {
+    faults.push(ShapeFault {
         clause,
         level,
         text: text.into(),
     });
 }
 
-impl Session {
+impl ModelSession {
     pub(crate) fn start(message: &Message, kind: ModelKind) -> Self {
         let names: Option<Vec<String>> = get(message, "extensions")
             .and_then(Value::as_array)
@@ -178,16 +178,26 @@ impl Session {
             "permission.response" => {
                 let approved = get(message, "approved") == Some(&Value::Bool(true));
                 let answer = if approved {
-                    Answer::Approved
+                    HostAnswer::Approved
                 } else {
-                    Answer::Denied
+                    HostAnswer::Denied
                 };
-                self.answer(message, Ask::Permission, answer, reading, &mut faults);
+                self.answer(
+                    message,
+                    RequestType::Permission,
+                    answer,
+                    reading,
+                    &mut faults,
+                );
             }
             // An answer to a question guards no action: it counts as no approval.
-            "input.response" => {
-                self.answer(message, Ask::Question, Answer::Denied, reading, &mut faults)
-            }
+            "input.response" => self.answer(
+                message,
+                RequestType::Question,
+                HostAnswer::Denied,
+                reading,
+                &mut faults,
+            ),
             "session.close" => self.host_closed = Some(reading.now),
             "session.update" => self.infos_owed = self.infos_owed.saturating_add(1),
             "flow.pause" => {
@@ -202,8 +212,8 @@ impl Session {
     fn answer(
         &mut self,
         message: &Message,
-        ask: Ask,
-        answer: Answer,
+        ask: RequestType,
+        answer: HostAnswer,
         reading: &Reading,
         faults: &mut Faults,
     ) {
@@ -301,15 +311,20 @@ impl Session {
             "turn.complete" => self.complete(message, reading, &mut faults),
             "permission.request" => self.ask(
                 message,
-                Ask::Permission,
+                RequestType::Permission,
                 turn,
                 replayed,
                 reading,
                 &mut faults,
             ),
-            "input.request" => {
-                self.ask(message, Ask::Question, turn, replayed, reading, &mut faults)
-            }
+            "input.request" => self.ask(
+                message,
+                RequestType::Question,
+                turn,
+                replayed,
+                reading,
+                &mut faults,
+            ),
             "permission.cancel" => {
                 if let Some(id) = id(message, "request_id") {
                     faults.extend(self.requests.cancel(id, reading).err());
@@ -463,7 +478,7 @@ impl Session {
     fn ask(
         &mut self,
         message: &Message,
-        ask: Ask,
+        ask: RequestType,
         turn: Option<usize>,
         replayed: bool,
         reading: &Reading,
@@ -475,16 +490,16 @@ impl Session {
         let late = turn.is_some_and(|turn| self.turns.end_of(turn).is_some());
         let loose = silent || late || get(message, "expires_at").is_some();
         let place = match turn {
-            _ if !self.has(Extension::Turns) => Place::Perhaps(turn),
-            Some(turn) if !late => Place::Turn(turn),
-            Some(_) | None => Place::Outside,
+            _ if !self.has(Extension::Turns) => RequestScope::Perhaps(turn),
+            Some(turn) if !late => RequestScope::Turn(turn),
+            Some(_) | None => RequestScope::Outside,
         };
         if let Some(id) = id(message, "request_id") {
             faults.extend(
                 self.requests
                     .ask(
                         id,
-                        Asked {
+                        NewRequest {
                             ask,
                             place,
                             loose,

@@ -6,7 +6,7 @@ use crate::clauses::{Level, Side};
 
 use super::Message;
 use super::extension::Extension;
-use super::table::{self, Field, Gate, Kind, Presence, Scope, Table};
+use super::table::{self, Field, Gate, Presence, Scope, Table, ValueType};
 
 /// The most bytes of an id ([msg.1], [msg.6]).
 const MAX_ID: usize = 256;
@@ -18,7 +18,7 @@ const RESERVED_FIELD: &str = "seq";
 
 /// Something wrong with a message on its own.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct ShapeFault {
     pub(crate) clause: &'static str,
     pub(crate) level: Level,
     pub(crate) text: String,
@@ -41,7 +41,7 @@ pub(crate) enum Kindred {
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub(crate) kindred: Kindred,
-    pub(crate) faults: Vec<Fault>,
+    pub(crate) faults: Vec<ShapeFault>,
 }
 
 /// Judges `message`, written by `by`.
@@ -94,7 +94,7 @@ fn fields(table: &'static Table) -> impl Iterator<Item = &'static Field> {
 
 #[derive(Default)]
 struct Judge {
-    faults: Vec<Fault>,
+    faults: Vec<ShapeFault>,
     bad: bool,
 }
 
@@ -168,7 +168,7 @@ impl Judge {
     fn field(&mut self, table: &Table, message: &Message, field: &Field) {
         let name = field.name;
         let value = get(message, name)
-            .filter(|value| !(matches!(field.kind, Kind::Id) && value.as_str() == Some("")));
+            .filter(|value| !(matches!(field.kind, ValueType::Id) && value.as_str() == Some("")));
         let Some(value) = value else {
             return match field.presence {
                 Presence::Required => self.drop("msg.3", format!("{name} is missing")),
@@ -188,7 +188,8 @@ impl Judge {
                 Presence::Optional => {}
             };
         };
-        if matches!(field.kind, Kind::Id) && value.as_str().is_some_and(|id| id.len() > MAX_ID) {
+        if matches!(field.kind, ValueType::Id) && value.as_str().is_some_and(|id| id.len() > MAX_ID)
+        {
             return self.drop("msg.6", format!("{name} is longer than {MAX_ID} bytes"));
         }
         if name == "_meta" {
@@ -235,7 +236,7 @@ impl Judge {
     }
 
     fn fault(&mut self, clause: &'static str, level: Level, text: String) {
-        self.faults.push(Fault {
+        self.faults.push(ShapeFault {
             clause,
             level,
             text,
@@ -272,34 +273,34 @@ impl std::fmt::Display for Wrong {
     }
 }
 
-fn fits(value: &Value, kind: Kind) -> Result<(), Wrong> {
+fn fits(value: &Value, kind: ValueType) -> Result<(), Wrong> {
     let right = match kind {
-        Kind::Text | Kind::Id => value.is_string(),
-        Kind::Path => match value.as_str() {
+        ValueType::Text | ValueType::Id => value.is_string(),
+        ValueType::Path => match value.as_str() {
             Some(path) if !is_absolute(path) => return Err(Wrong::NotAbsolute),
             path => path.is_some(),
         },
-        Kind::Bool => value.is_boolean(),
-        Kind::Uint => whole(value).is_some_and(|n| n >= 0) || value.is_u64(),
-        Kind::Int => whole(value).is_some_and(|n| i32::try_from(n).is_ok()),
-        Kind::Number => value.is_number(),
-        Kind::Time => match value.as_str() {
+        ValueType::Bool => value.is_boolean(),
+        ValueType::Uint => whole(value).is_some_and(|n| n >= 0) || value.is_u64(),
+        ValueType::Int => whole(value).is_some_and(|n| i32::try_from(n).is_ok()),
+        ValueType::Number => value.is_number(),
+        ValueType::Time => match value.as_str() {
             Some(time) if !is_time(time) => return Err(Wrong::NotTime),
             time => time.is_some(),
         },
-        Kind::Any => true,
-        Kind::Strings => value
+        ValueType::Any => true,
+        ValueType::Strings => value
             .as_array()
             .is_some_and(|items| items.iter().all(Value::is_string)),
-        Kind::OneOf(listed) => match value.as_str() {
+        ValueType::OneOf(listed) => match value.as_str() {
             Some(one) if !listed.contains(&one) => return Err(Wrong::NotListed),
             one => one.is_some(),
         },
-        Kind::Object(fields) => match value.as_object() {
+        ValueType::Object(fields) => match value.as_object() {
             Some(object) => return members(object, fields),
             None => false,
         },
-        Kind::List(fields) => match value.as_array() {
+        ValueType::List(fields) => match value.as_array() {
             Some(items) => {
                 for item in items {
                     members(item.as_object().ok_or(Wrong::Within)?, fields)?;
@@ -308,7 +309,7 @@ fn fits(value: &Value, kind: Kind) -> Result<(), Wrong> {
             }
             None => false,
         },
-        Kind::Map(kind) => match value.as_object() {
+        ValueType::Map(kind) => match value.as_object() {
             Some(object) => {
                 for member in object.values() {
                     fits(member, *kind).map_err(|_| Wrong::Within)?;

@@ -6,11 +6,11 @@ mod messages;
 
 pub(crate) use self::messages::TABLES;
 use super::extension::Extension;
-use Kind::{Any, Bool, Id, List, Map, Number, Object, OneOf, Strings, Text, Time, Uint};
+use ValueType::{Any, Bool, Id, List, Map, Number, Object, OneOf, Strings, Text, Time, Uint};
 
 /// The type of a value, as section 1 names it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ValueType {
     Text,
     Id,
     Path,
@@ -60,7 +60,7 @@ pub(crate) enum Gate {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
     pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ValueType,
     pub(crate) presence: Presence,
     pub(crate) gate: Gate,
 }
@@ -87,7 +87,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Table> {
     TABLES.iter().find(|table| table.name == name)
 }
 
-/// Fields, each written `name mark Kind`: the mark is `!` for [`Presence::Required`], `?` for
+/// Fields, each written `name mark ValueType`: the mark is `!` for [`Presence::Required`], `?` for
 /// [`Presence::Optional`], or the word `owed` or `written`. Fields of an extension, and the open ones
 /// beside them, are in blocks, each under the name of its gate.
 macro_rules! fields {
@@ -195,7 +195,7 @@ pub(super) const fn joined<const N: usize>(first: &[Field], second: &[Field]) ->
 }
 
 /// The categories of [ext.6].
-pub(crate) const CATEGORY: Kind = OneOf(&[
+pub(crate) const CATEGORY: ValueType = OneOf(&[
     "timeout",
     "cancelled",
     "context_exhausted",
@@ -219,9 +219,9 @@ pub(crate) const CATEGORY: Kind = OneOf(&[
     "other",
 ]);
 
-pub(super) const REASON: Kind = OneOf(&["user", "timeout", "policy", "stopped", "shutdown"]);
+pub(super) const REASON: ValueType = OneOf(&["user", "timeout", "policy", "stopped", "shutdown"]);
 
-pub(super) const ERROR: Kind = Object(fields! {
+pub(super) const ERROR: ValueType = Object(fields! {
     category? CATEGORY,
     message? Text,
     code? Text,
@@ -236,7 +236,7 @@ pub(super) const DIFF: &[Field] = fields! {
     patch? Text,
 };
 
-pub(super) const CAPABILITIES: Kind = Object(fields! {
+pub(super) const CAPABILITIES: ValueType = Object(fields! {
     native_session_ids? Bool,
     turn_completion? Bool,
     resume_attach? Bool,
@@ -248,7 +248,7 @@ pub(super) const CAPABILITIES: Kind = Object(fields! {
     max_sessions? Uint,
 });
 
-pub(super) const MODELS: Kind = List(fields! { id! Text, label? Text, description? Text });
+pub(super) const MODELS: ValueType = List(fields! { id! Text, label? Text, description? Text });
 
 /// The numbers of a turn, as `usage` and `turn.complete` carry them.
 pub(super) const OF_USAGE: &[Field] = fields! {
@@ -267,7 +267,7 @@ pub(super) const OF_USAGE: &[Field] = fields! {
 };
 
 /// Health of an agent, in the answer to `agents.list`.
-pub(super) const HEALTH: Kind = Object(fields! {
+pub(super) const HEALTH: ValueType = Object(fields! {
     verdict? Text,
     severity? OneOf(&["ok", "note", "warning", "error"]),
     liveness? OneOf(&["down", "starting", "alive", "answering", "progressing", "suspected"]),
@@ -288,7 +288,7 @@ pub(super) const HEALTH: Kind = Object(fields! {
 });
 
 /// The open sessions, there.
-pub(super) const OPEN_SESSIONS: Kind = List(fields! {
+pub(super) const OPEN_SESSIONS: ValueType = List(fields! {
     id! Text,
     agent_id! Text,
     state? OneOf(&["unstarted", "idle", "running", "stopping"]),
@@ -303,17 +303,17 @@ pub(super) const OPEN_SESSIONS: Kind = List(fields! {
 });
 
 /// State of a session of a journal (section 13).
-pub(super) const SESSION_STATE: Kind = OneOf(&["idle", "running", "detached", "closed"]);
+pub(super) const SESSION_STATE: ValueType = OneOf(&["idle", "running", "detached", "closed"]);
 
 /// The limits of a turn, as an input has them.
-pub(super) const LIMITS: Kind = Object(fields! {
+pub(super) const LIMITS: ValueType = Object(fields! {
     max_tokens? Uint,
     turn_timeout_ms? Uint,
     inactivity_timeout_ms? Uint,
 });
 
 /// The sessions of a journal, there.
-pub(super) const LISTED_SESSIONS: Kind = List(fields! {
+pub(super) const LISTED_SESSIONS: ValueType = List(fields! {
     session_id! Text,
     agent_id! Text,
     title? Text,
@@ -329,7 +329,7 @@ pub(super) const LISTED_SESSIONS: Kind = List(fields! {
     archived? Bool,
 });
 
-pub(super) const PER_MODEL: Kind = Map(&Object(fields! {
+pub(super) const PER_MODEL: ValueType = Map(&Object(fields! {
     input_tokens? Uint,
     output_tokens? Uint,
     total_tokens? Uint,
@@ -351,7 +351,7 @@ pub(crate) const OF_EVENTS: &[Field] = fields! {
     Events { message_id? Id, parent_tool_call_id? Id, history? Bool }
 };
 
-pub(super) const COMMANDS: Kind = List(fields! {
+pub(super) const COMMANDS: ValueType = List(fields! {
     name! Text,
     description? Text,
     hint? Text,

@@ -67,9 +67,9 @@ fn message(said: &str) -> Message {
     {
         if field.presence != table::Presence::Optional {
             let value = match field.kind {
-                table::Kind::Bool => false.into(),
-                table::Kind::Path => "/x".into(),
-                table::Kind::List(_) => Value::Array(Vec::new()),
+                table::ValueType::Bool => false.into(),
+                table::ValueType::Path => "/x".into(),
+                table::ValueType::List(_) => Value::Array(Vec::new()),
                 _ => "x".into(),
             };
             message.insert(field.name.to_owned(), value);
@@ -338,7 +338,7 @@ fn an_approval_that_crossed_the_end_of_its_turn_is_no_breach() {
 fn a_request_that_crossed_the_stop_is_due_at_the_end_of_its_turn_only() {
     let due = |model: &Model| match &model.owed()[..] {
         [
-            Open {
+            OpenObligation {
                 what: Debt::Permission { due, .. },
                 ..
             },

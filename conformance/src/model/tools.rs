@@ -4,22 +4,22 @@ use std::collections::HashMap;
 
 use crate::clauses::Level;
 
-use super::shape::Fault;
+use super::shape::ShapeFault;
 
 #[derive(Clone, Copy, Debug)]
-struct Call {
+struct OpenCall {
     turn: Option<usize>,
     open: bool,
 }
 
 /// The tool calls of one session.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tools(HashMap<String, Call>);
+pub(crate) struct Tools(HashMap<String, OpenCall>);
 
 impl Tools {
-    pub(crate) fn start(&mut self, id: &str, turn: Option<usize>) -> Result<(), Fault> {
-        match self.0.insert(id.to_owned(), Call { turn, open: true }) {
-            Some(Call { open: true, .. }) => Err(fault(
+    pub(crate) fn start(&mut self, id: &str, turn: Option<usize>) -> Result<(), ShapeFault> {
+        match self.0.insert(id.to_owned(), OpenCall { turn, open: true }) {
+            Some(OpenCall { open: true, .. }) => Err(fault(
                 Level::Should,
                 format!("the tool call {id:?} was open already"),
             )),
@@ -27,13 +27,13 @@ impl Tools {
         }
     }
 
-    pub(crate) fn end(&mut self, id: &str) -> Result<(), Fault> {
+    pub(crate) fn end(&mut self, id: &str) -> Result<(), ShapeFault> {
         match self.0.get_mut(id) {
             None => Err(fault(
                 Level::Should,
                 format!("tool.end for {id:?}, which was not started"),
             )),
-            Some(Call { open: false, .. }) => {
+            Some(OpenCall { open: false, .. }) => {
                 Err(fault(Level::Must, format!("a second tool.end for {id:?}")))
             }
             Some(call) => {
@@ -65,8 +65,8 @@ impl Tools {
     }
 }
 
-fn fault(level: Level, text: String) -> Fault {
-    Fault {
+fn fault(level: Level, text: String) -> ShapeFault {
+    ShapeFault {
         clause: "ext.5",
         level,
         text,

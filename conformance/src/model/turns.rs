@@ -5,11 +5,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use crate::clauses::Level;
 
 use super::reading::Reading;
-use super::shape::Fault;
+use super::shape::ShapeFault;
 
 /// A `user.input` that is a turn.
 #[derive(Clone, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct ModelTurn {
     pub(crate) id: Option<String>,
     written: u64,
     /// A `stop` named this turn, or may have meant it.
@@ -37,7 +37,7 @@ pub(crate) enum Named {
 /// The ledger of one session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Turns {
-    all: Vec<Turn>,
+    all: Vec<ModelTurn>,
     open: BTreeSet<usize>,
     by_id: HashMap<String, usize>,
     steer_ids: HashSet<String>,
@@ -52,7 +52,7 @@ impl Turns {
         self.open.first().copied()
     }
 
-    pub(crate) fn open(&self) -> impl Iterator<Item = &Turn> {
+    pub(crate) fn open(&self) -> impl Iterator<Item = &ModelTurn> {
         self.open.iter().map(|&index| &self.all[index])
     }
 
@@ -95,7 +95,7 @@ impl Turns {
     pub(crate) fn begin(&mut self, id: Option<&str>, reading: &Reading) -> bool {
         let index = self.all.len();
         self.open.insert(index);
-        self.all.push(Turn {
+        self.all.push(ModelTurn {
             id: id.map(str::to_owned),
             written: reading.now,
             stopped: false,
@@ -123,7 +123,7 @@ impl Turns {
     }
 
     /// Takes a `stop`.
-    pub(crate) fn stop(&mut self, id: Option<&str>, reading: &Reading) -> Result<(), Fault> {
+    pub(crate) fn stop(&mut self, id: Option<&str>, reading: &Reading) -> Result<(), ShapeFault> {
         let index = match id {
             None => match self.running() {
                 Some(index) => index,
@@ -136,7 +136,7 @@ impl Turns {
                 Named::Open(index) => index,
                 Named::Ended(_) | Named::Steer => return Ok(()),
                 Named::Nothing => {
-                    return Err(Fault {
+                    return Err(ShapeFault {
                         clause: "turn.9",
                         level: Level::Should,
                         text: format!("stop names {id:?}, which was not a turn"),
@@ -158,7 +158,7 @@ impl Turns {
     }
 
     /// Takes a `turn.complete` of an adapter without `turns`.
-    pub(crate) fn complete_oldest(&mut self, reading: &Reading) -> Result<usize, Fault> {
+    pub(crate) fn complete_oldest(&mut self, reading: &Reading) -> Result<usize, ShapeFault> {
         let Some(index) = self.running() else {
             let clause = if self.idle_stop > self.last_complete {
                 "turn.5"
@@ -181,7 +181,7 @@ impl Turns {
         id: Option<&str>,
         orderly: bool,
         reading: &Reading,
-    ) -> (Option<usize>, Option<Fault>) {
+    ) -> (Option<usize>, Option<ShapeFault>) {
         let Some(id) = id else {
             // The adapter has no id to give where the host gave none.
             let nameless = self
@@ -242,7 +242,7 @@ impl Turns {
     }
 
     /// Takes a `steer.result`.
-    pub(crate) fn steered(&mut self, message_id: Option<&str>) -> Result<(), Fault> {
+    pub(crate) fn steered(&mut self, message_id: Option<&str>) -> Result<(), ShapeFault> {
         let Some(id) = message_id else {
             return Err(must(
                 "turn.10",
@@ -273,7 +273,7 @@ impl Turns {
     }
 
     /// An open turn whose input the adapter has certainly read: by a fence, or because it ended a later one.
-    pub(crate) fn left_open(&self, reading: &Reading) -> Option<&Turn> {
+    pub(crate) fn left_open(&self, reading: &Reading) -> Option<&ModelTurn> {
         let first = self.running()?;
         let turn = &self.all[first];
         let passed = self.all[first..].iter().any(|later| later.ended.is_some());
@@ -287,8 +287,8 @@ impl Turns {
     }
 }
 
-fn must(clause: &'static str, text: String) -> Fault {
-    Fault {
+fn must(clause: &'static str, text: String) -> ShapeFault {
+    ShapeFault {
         clause,
         level: Level::Must,
         text,

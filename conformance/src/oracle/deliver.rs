@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{Ending, Judgement};
 use crate::{
     clauses::Level,
-    history::{Event, Link, Record},
+    history::{PipePair, Record, RecordedEvent},
     trial::named_in,
     verdict::{Finding, Ground},
     wire::{self, Message},
@@ -83,13 +83,13 @@ struct Lower {
 struct Said {
     at: Duration,
     channel: String,
-    what: What,
+    what: DeliveredContent,
     /// True if it need not be delivered: the line is longer than every reader must accept, or was
     /// not ended.
     optional: bool,
 }
 
-enum What {
+enum DeliveredContent {
     Text(String),
     Burst { from: u64, count: u64, size: usize },
     Digest { len: usize, sha256: String },
@@ -99,7 +99,7 @@ fn uppers<'a>(order: &[(usize, &'a Record)]) -> HashMap<String, Upper<'a>> {
     let mut uppers: HashMap<String, Upper<'a>> = HashMap::new();
     for (index, record) in order
         .iter()
-        .filter(|(_, record)| record.link == Link::Upper)
+        .filter(|(_, record)| record.link == PipePair::Upper)
     {
         if let Some(message) = record.host_message() {
             let upper = uppers.entry(wire::session(message).to_owned()).or_default();
@@ -132,7 +132,7 @@ fn lowers(
     let mut begun: Vec<((u32, String), Option<String>, Lower)> = Vec::new();
     let mut open: HashMap<(u32, String), usize> = HashMap::new();
     for (_, record) in order {
-        let Link::Lower(process) = record.link else {
+        let PipePair::Lower(process) = record.link else {
             continue;
         };
         let from_host = record.host_message();
@@ -186,7 +186,7 @@ fn lowers(
 }
 
 fn said(record: &Record, message: &Message) -> Option<Said> {
-    let ended = !matches!(record.event, Event::Adapter { ended: false, .. });
+    let ended = !matches!(record.event, RecordedEvent::Adapter { ended: false, .. });
     let summary = &message.get("$summary").cloned().unwrap_or_default();
     let number = |member: &str| {
         summary[member]
@@ -198,12 +198,12 @@ fn said(record: &Record, message: &Message) -> Option<Said> {
             let size = number("size")?;
             let from = summary["from"].as_u64()?;
             let count = summary["count"].as_u64()?;
-            (What::Burst { from, count, size }, size + 128)
+            (DeliveredContent::Burst { from, count, size }, size + 128)
         }
         Some(_) => {
             let sha256 = summary["sha256"].as_str()?.to_owned();
             (
-                What::Digest {
+                DeliveredContent::Digest {
                     len: number("len")?,
                     sha256,
                 },
@@ -212,11 +212,11 @@ fn said(record: &Record, message: &Message) -> Option<Said> {
         }
         None => {
             let bytes = match &record.event {
-                Event::Adapter { bytes, .. } => bytes.len(),
+                RecordedEvent::Adapter { bytes, .. } => bytes.len(),
                 _ => 0,
             };
             (
-                What::Text(message.get("content")?.as_str()?.to_owned()),
+                DeliveredContent::Text(message.get("content")?.as_str()?.to_owned()),
                 bytes,
             )
         }
@@ -239,7 +239,7 @@ fn channel(message: &Message) -> String {
 /// When the last fence was begun: what was written before has had its time.
 fn last_fence(records: &[Record]) -> Duration {
     let upto = records.iter().rev().find_map(|record| match record.event {
-        Event::Fence { upto } => Some(upto),
+        RecordedEvent::Fence { upto } => Some(upto),
         _ => None,
     });
     upto.and_then(|upto| records.get(upto))
@@ -293,7 +293,7 @@ fn compare(
         // The stub logs each part of a burst after it has written it, and the end of a case may come between.
         let mut said = below.iter().flat_map(|lower| &lower.said);
         let last = said.rfind(|said| said.channel == channel);
-        let in_burst = last.is_some_and(|said| matches!(said.what, What::Burst { .. }));
+        let in_burst = last.is_some_and(|said| matches!(said.what, DeliveredContent::Burst { .. }));
         let ground = if in_burst && ending == Ending::Cut {
             Ground::Late
         } else {
@@ -387,7 +387,7 @@ impl Cursor<'_> {
     }
 }
 
-impl What {
+impl DeliveredContent {
     fn taken_from(&self, cursor: &mut Cursor<'_>) -> bool {
         match self {
             Self::Text(text) => cursor.take_exactly(text.as_bytes()),

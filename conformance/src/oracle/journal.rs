@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Judgement;
 use crate::{
     clauses::Level,
-    history::{Event, Link, Record},
+    history::{PipePair, Record, RecordedEvent},
     verdict::{Finding, Ground},
     wire::{self, Message},
 };
@@ -37,11 +37,11 @@ struct Row {
 
 /// Judges the entries that the hubs received.
 pub(super) fn judge(records: &[Record], judgement: &mut Judgement) {
-    let mut listening: HashMap<(Link, String), Listening> = HashMap::new();
+    let mut listening: HashMap<(PipePair, String), Listening> = HashMap::new();
     let mut rows: HashMap<String, Row> = HashMap::new();
-    let mut plain: HashSet<(Link, String)> = HashSet::new();
+    let mut plain: HashSet<(PipePair, String)> = HashSet::new();
     for (index, record) in records.iter().enumerate() {
-        if !matches!(record.link, Link::Hub(_)) {
+        if !matches!(record.link, PipePair::Hub(_)) {
             continue;
         }
         let key = |message: &Message| (record.link, wire::session(message).to_owned());
@@ -62,7 +62,7 @@ pub(super) fn judge(records: &[Record], judgement: &mut Judgement) {
                 _ => {}
             }
         }
-        let Event::Adapter {
+        let RecordedEvent::Adapter {
             bytes,
             parsed,
             ended: true,

@@ -4,17 +4,17 @@
 use super::Judgement;
 use crate::{
     clauses::{Level, Side},
-    history::{Event, Link, Record},
+    history::{PipePair, Record, RecordedEvent},
     verdict::{Finding, Ground},
     wire::Parsed,
 };
 
 /// Judges the lines that one side wrote on one link.
-pub(super) fn judge(records: &[Record], link: Link, judged: Side, judgement: &mut Judgement) {
+pub(super) fn judge(records: &[Record], link: PipePair, judged: Side, judgement: &mut Judgement) {
     let killed = records.iter().any(|record| {
         matches!(
             record.event,
-            Event::Exited {
+            RecordedEvent::Exited {
                 signal: Some(_),
                 ..
             }
@@ -26,7 +26,7 @@ pub(super) fn judge(records: &[Record], link: Link, judged: Side, judgement: &mu
         }
         let (line, parsed, ended) = match (&record.event, judged) {
             (
-                Event::Adapter {
+                RecordedEvent::Adapter {
                     bytes,
                     parsed,
                     ended,
@@ -34,10 +34,12 @@ pub(super) fn judge(records: &[Record], link: Link, judged: Side, judgement: &mu
                 },
                 Side::Adapter,
             ) => (&bytes[..], parsed, *ended),
-            (Event::Host { bytes, parsed, .. }, Side::Host) => match bytes.strip_suffix(b"\n") {
-                Some(line) => (line, parsed, true),
-                None => (&bytes[..], parsed, false),
-            },
+            (RecordedEvent::Host { bytes, parsed, .. }, Side::Host) => {
+                match bytes.strip_suffix(b"\n") {
+                    Some(line) => (line, parsed, true),
+                    None => (&bytes[..], parsed, false),
+                }
+            }
             _ => continue,
         };
         let mut found =
@@ -154,7 +156,7 @@ mod tests {
     #[test]
     fn a_host_that_gives_up_in_the_middle_of_a_line_breaks_nothing() {
         let found = |line: &str| {
-            let event = Event::Host {
+            let event = RecordedEvent::Host {
                 bytes: line.as_bytes().into(),
                 parsed: Arc::new(Parsed::lenient(line.trim_end_matches('\n').as_bytes())),
                 intent: Intent::Valid,
@@ -162,10 +164,10 @@ mod tests {
             let mut judgement = Judgement::default();
             let records = [Record {
                 at: Duration::ZERO,
-                link: Link::Lower(1),
+                link: PipePair::Lower(1),
                 event,
             }];
-            judge(&records, Link::Lower(1), Side::Host, &mut judgement);
+            judge(&records, PipePair::Lower(1), Side::Host, &mut judgement);
             judgement.findings.len()
         };
         assert_eq!(found("{\"type\":\"stop\",\"session_id\":\"s\"}\n"), 0);

@@ -28,7 +28,7 @@ pub struct Orphan {
 
 /// A process of this machine.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct SeenProcess {
     pub(super) pid: u32,
     pub(super) parent: u32,
     pub(super) group: u32,
@@ -42,7 +42,7 @@ pub(super) struct Seen {
     pub(super) resident: u64,
 }
 
-impl Seen {
+impl SeenProcess {
     /// True for a process that the kernel is ending, or that has SIGKILL and no processor yet.
     fn is_ending(&self) -> bool {
         const PF_EXITING: u64 = 0x4;
@@ -75,7 +75,7 @@ pub(crate) fn become_subreaper() {
 /// its id.
 pub fn sweep(group: u32, mark: &str, folder: &Path) -> Vec<Orphan> {
     let own = std::process::id();
-    let remaining = || -> Vec<Seen> {
+    let remaining = || -> Vec<SeenProcess> {
         processes()
             .into_iter()
             .filter(|process| process.pid != own && !(process.pid == group && process.zombie))
@@ -85,14 +85,14 @@ pub fn sweep(group: u32, mark: &str, folder: &Path) -> Vec<Orphan> {
     let mut left = Vec::new();
     // A child between fork and exec notices by itself that its parent has ended.
     let patience = Instant::now() + Duration::from_secs(1);
-    while Instant::now() < patience && remaining().iter().any(Seen::awaits_exec) {
+    while Instant::now() < patience && remaining().iter().any(SeenProcess::awaits_exec) {
         std::thread::sleep(Duration::from_millis(5));
     }
     // Killing may uncover children that were started meanwhile: repeat until none is found.
     for _ in 0..8 {
         // Before the first kill, which may end others.
-        let with_end = |process: Seen| (process.is_ending(), process);
-        let found: Vec<(bool, Seen)> = remaining().into_iter().map(with_end).collect();
+        let with_end = |process: SeenProcess| (process.is_ending(), process);
+        let found: Vec<(bool, SeenProcess)> = remaining().into_iter().map(with_end).collect();
         if found.is_empty() {
             break;
         }
@@ -118,7 +118,7 @@ pub fn sweep(group: u32, mark: &str, folder: &Path) -> Vec<Orphan> {
     left
 }
 
-fn belongs(process: &Seen, group: u32, mark: &str, folder: &Path) -> bool {
+fn belongs(process: &SeenProcess, group: u32, mark: &str, folder: &Path) -> bool {
     if process.group == group {
         return true;
     }
@@ -162,7 +162,7 @@ pub fn kill_all(wanted: impl Fn(&[&[u8]]) -> bool) {
 /// Kills a process that was found, unless its id belongs to another one by now. Every pid that the
 /// suite signals was found in `/proc` or returned by its own fork, and never reported by another
 /// process, which may be in another PID namespace.
-fn kill(process: &Seen) {
+fn kill(process: &SeenProcess) {
     let Some(pid) = Pid::from_raw(process.pid.cast_signed()) else {
         return;
     };
@@ -189,7 +189,7 @@ pub(super) fn demand_own_proc() -> io::Result<()> {
 }
 
 /// Everything that runs now, by its pid for this process, also what is in PID namespaces below.
-pub(super) fn processes() -> Vec<Seen> {
+pub(super) fn processes() -> Vec<SeenProcess> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -202,18 +202,18 @@ pub(super) fn processes() -> Vec<Seen> {
     pids.filter_map(seen).collect()
 }
 
-fn seen(pid: u32) -> Option<Seen> {
+fn seen(pid: u32) -> Option<SeenProcess> {
     parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// Reads a line of `/proc/PID/stat`; the name is in parentheses and may contain anything.
-fn parse_stat(pid: u32, stat: &str) -> Option<Seen> {
+fn parse_stat(pid: u32, stat: &str) -> Option<SeenProcess> {
     let (before, after) = stat.rsplit_once(')')?;
     let name = before.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = after.split_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
     let ticks = number(11)? + number(12)?;
-    Some(Seen {
+    Some(SeenProcess {
         pid,
         parent: u32::try_from(number(1)?).ok()?,
         group: u32::try_from(number(2)?).ok()?,

@@ -13,7 +13,7 @@ use std::{
 
 use super::{
     Exit,
-    pipes::{self, Input, Output, Write1},
+    pipes::{self, StdinState, StdoutState, Write1},
 };
 use crate::{
     history::{Intent, Tape},
@@ -25,8 +25,8 @@ use crate::{
 pub(crate) struct Pipe {
     /// Recorder of all traffic.
     pub(crate) tape: Tape,
-    pub(super) input: Arc<Watched<Input>>,
-    pub(super) output: Arc<Watched<Output>>,
+    pub(super) input: Arc<Watched<StdinState>>,
+    pub(super) output: Arc<Watched<StdoutState>>,
 }
 
 impl Pipe {

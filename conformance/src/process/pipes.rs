@@ -17,7 +17,7 @@ use rustix::{
 
 use super::{Exit, requests::Denials};
 use crate::{
-    history::{Event, Intent, Tape},
+    history::{Intent, RecordedEvent, Tape},
     watched::Watched,
     wire::{self, Message, Parsed, Splitter},
 };
@@ -29,7 +29,7 @@ const STDERR_KEPT: usize = 1 << 20;
 
 /// Data that waits for the program's stdin.
 #[derive(Debug, Default)]
-pub(super) struct Input {
+pub(super) struct StdinState {
     pub(super) waiting: VecDeque<Write1>,
     pub(super) writing: bool,
     pub(super) close: bool,
@@ -51,7 +51,7 @@ pub(super) struct Write1 {
 
 /// Reading state of stdout.
 #[derive(Debug, Default)]
-pub(super) struct Output {
+pub(super) struct StdoutState {
     pub(super) paused: bool,
     pub(super) close: bool,
     pub(super) closed: bool,
@@ -60,7 +60,7 @@ pub(super) struct Output {
 /// Writes what is queued until stdin is closed, the pipe breaks, or the program has ended.
 pub(super) fn write_all(
     stdin: OwnedFd,
-    input: &Watched<Input>,
+    input: &Watched<StdinState>,
     ended: &Watched<Option<Exit>>,
     tape: &Tape,
 ) {
@@ -120,7 +120,7 @@ pub(super) fn write_all(
         }
     }
     drop(stdin);
-    tape.push(Event::StdinClosed);
+    tape.push(RecordedEvent::StdinClosed);
 }
 
 /// Records what the host's side writes: a record for each line.
@@ -132,7 +132,7 @@ fn record_host(tape: &Tape, bytes: &[u8], intent: Intent, said: impl Fn(&Message
             text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text),
         ));
         parsed.message().into_iter().for_each(&said);
-        tape.push(Event::Host {
+        tape.push(RecordedEvent::Host {
             bytes: line.into(),
             parsed,
             intent,
@@ -144,7 +144,7 @@ fn write_piece(
     stdin: &mut File,
     mut bytes: &[u8],
     quick: bool,
-    input: &Watched<Input>,
+    input: &Watched<StdinState>,
     ended: &Watched<Option<Exit>>,
 ) -> bool {
     while !bytes.is_empty() {
@@ -177,8 +177,8 @@ fn wait_for(file: &File, flags: PollFlags) {
 /// Reads stdout to its end, line by line.
 pub(super) fn read_stdout(
     mut stdout: File,
-    output: &Watched<Output>,
-    input: &Watched<Input>,
+    output: &Watched<StdoutState>,
+    input: &Watched<StdinState>,
     tape: &Tape,
 ) {
     let mut splitter = Splitter::default();
@@ -201,7 +201,7 @@ pub(super) fn read_stdout(
             record_adapter(tape, input, line, true)
         });
         if splitter.rest().len() > LINE_KEPT {
-            tape.push(Event::Note(format!(
+            tape.push(RecordedEvent::Note(format!(
                 "a line longer than {LINE_KEPT} bytes; no longer read"
             )));
             break;
@@ -211,7 +211,7 @@ pub(super) fn read_stdout(
         record_adapter(tape, input, splitter.rest(), false);
     }
     drop(stdout);
-    tape.push(Event::StdoutEnded);
+    tape.push(RecordedEvent::StdoutEnded);
     output.change(|output| output.closed = true);
 }
 
@@ -223,9 +223,9 @@ fn is_ready(file: &File) -> bool {
     matches!(poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&now)), Ok(ready) if ready > 0)
 }
 
-fn record_adapter(tape: &Tape, input: &Watched<Input>, line: &[u8], ended: bool) {
+fn record_adapter(tape: &Tape, input: &Watched<StdinState>, line: &[u8], ended: bool) {
     let parsed = Arc::new(Parsed::parse(line));
-    let event = |parsed| Event::Adapter {
+    let event = |parsed| RecordedEvent::Adapter {
         bytes: line.into(),
         parsed,
         ended,
@@ -255,7 +255,7 @@ pub(super) fn read_stderr(mut stderr: impl Read, tape: &Tape) {
         }
         if kept < STDERR_KEPT {
             kept += read;
-            tape.push(Event::Stderr(buffer[..read].into()));
+            tape.push(RecordedEvent::Stderr(buffer[..read].into()));
         }
     }
 }

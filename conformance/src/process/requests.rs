@@ -23,7 +23,7 @@ pub(super) struct Denials {
 /// An open session.
 #[derive(Debug, Default)]
 struct Talk {
-    inputs: Vec<Input>,
+    inputs: Vec<OpenInput>,
     /// True if the case has answered requests of it, so that requests outside turns belong to the
     /// case too.
     of_case: bool,
@@ -31,7 +31,7 @@ struct Talk {
 
 /// An input whose turn has not ended.
 #[derive(Debug)]
-struct Input {
+struct OpenInput {
     turn: String,
     /// True if the case answers the requests of its turn.
     of_case: bool,
@@ -57,7 +57,7 @@ impl Denials {
                 let of_case = self.texts_of_case.contains(content) || script_asks(content);
                 if let Some(talk) = self.sessions.get_mut(id) {
                     talk.of_case |= of_case;
-                    talk.inputs.push(Input {
+                    talk.inputs.push(OpenInput {
                         turn: wire::text(message, "turn_id").to_owned(),
                         of_case,
                     });

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Work;
 use crate::{
-    trial::{Ask, Trial},
+    trial::{GuardedAction, Trial},
     verdict::{FailureContext, Outcome},
 };
 
@@ -22,7 +22,7 @@ pub(super) const WORKS: [Work; 7] = [
 ];
 
 /// The actions of the stub that do this work.
-pub(super) fn actions(work: &Work, token: &str, asks: &[Ask]) -> Value {
+pub(super) fn actions(work: &Work, token: &str, asks: &[GuardedAction]) -> Value {
     let mut actions = match work {
         Work::Quick => vec![json!(["say", "ok"])],
         Work::Echo => vec![json!(["say", token])],
@@ -57,7 +57,7 @@ pub(super) fn actions(work: &Work, token: &str, asks: &[Ask]) -> Value {
 }
 
 /// Below, a request is called after the file that it would create, which no other one creates.
-fn id_of(ask: &Ask) -> String {
+fn id_of(ask: &GuardedAction) -> String {
     ask.effect
         .file_name()
         .unwrap_or_default()
@@ -66,7 +66,7 @@ fn id_of(ask: &Ask) -> String {
 }
 
 /// Demands that the host approved nothing that its hub had not.
-pub(super) fn judge(t: &Trial, asks: &[&Ask], approved: &HashSet<&str>) -> Outcome {
+pub(super) fn judge(t: &Trial, asks: &[&GuardedAction], approved: &HashSet<&str>) -> Outcome {
     let allowed: HashSet<String> = asks
         .iter()
         .filter(|ask| approved.contains(ask.effect.display().to_string().as_str()))

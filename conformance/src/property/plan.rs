@@ -33,7 +33,7 @@ pub(crate) enum Action {
         /// The place.
         slot: usize,
         /// The answer.
-        answer: Reply,
+        answer: RequestReply,
     },
     /// Announces a file.
     File {
@@ -57,7 +57,7 @@ pub(crate) enum Action {
 /// Answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Reply {
+pub(crate) enum RequestReply {
     /// Yes.
     Approve,
     /// No.
@@ -142,9 +142,9 @@ fn action(rng: &mut Rng, palette: &Palette) -> Action {
         13..=15 => Action::Answer {
             slot,
             answer: if rng.one_in(2) {
-                Reply::Approve
+                RequestReply::Approve
             } else {
-                Reply::Deny
+                RequestReply::Deny
             },
         },
         16 => Action::File {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    history::{Event, Link, Record},
+    history::{PipePair, Record, RecordedEvent},
     printable::{cut, short},
     verdict::Finding,
     wire::{self, Message, Parsed},
@@ -61,8 +61,8 @@ pub(super) fn rows(records: &[Record], findings: &[Finding], most: usize) -> Vec
     for index in order {
         let record = &records[index];
         let adapter = match record.link {
-            Link::Upper | Link::Hub(_) => None,
-            Link::Lower(process) => {
+            PipePair::Upper | PipePair::Hub(_) => None,
+            PipePair::Lower(process) => {
                 Some(match adapters.iter().position(|known| *known == process) {
                     Some(place) => place + 1,
                     None => {
@@ -75,7 +75,7 @@ pub(super) fn rows(records: &[Record], findings: &[Finding], most: usize) -> Vec
         let Some((way, what, mut session, detail)) = cells(records, record) else {
             continue;
         };
-        if let Link::Hub(hub @ 2..) = record.link {
+        if let PipePair::Hub(hub @ 2..) = record.link {
             session = format!("{session} (hub {hub})");
         }
         let mark = findings
@@ -101,21 +101,21 @@ fn cells(records: &[Record], record: &Record) -> Option<Cells> {
     let here =
         |what: &str, detail: String| Some((Way::Here, what.to_owned(), String::new(), detail));
     match &record.event {
-        Event::Host { bytes, parsed, .. } => {
+        RecordedEvent::Host { bytes, parsed, .. } => {
             Some(line(Way::Down, bytes, parsed, bytes.ends_with(b"\n")))
         }
-        Event::Adapter {
+        RecordedEvent::Adapter {
             bytes,
             parsed,
             ended,
             ..
         } => Some(line(Way::Up, bytes, parsed, *ended)),
-        Event::Stderr(bytes) => here("stderr", quoted(&String::from_utf8_lossy(bytes))),
-        Event::Started { pid } => here(
+        RecordedEvent::Stderr(bytes) => here("stderr", quoted(&String::from_utf8_lossy(bytes))),
+        RecordedEvent::Started { pid } => here(
             "started",
             pid.map(|pid| format!("process {pid}")).unwrap_or_default(),
         ),
-        Event::Exited { code, signal } => here(
+        RecordedEvent::Exited { code, signal } => here(
             "exited",
             match (code, signal) {
                 (Some(code), _) => format!("status {code}"),
@@ -123,9 +123,9 @@ fn cells(records: &[Record], record: &Record) -> Option<Cells> {
                 (None, None) => String::new(),
             },
         ),
-        Event::StdinClosed => here("stdin closed", String::new()),
-        Event::StdoutEnded => here("stdout ended", String::new()),
-        Event::Fence { upto } => {
+        RecordedEvent::StdinClosed => here("stdin closed", String::new()),
+        RecordedEvent::StdoutEnded => here("stdout ended", String::new()),
+        RecordedEvent::Fence { upto } => {
             let since = upto
                 .checked_sub(1)
                 .and_then(|last| records.get(last))
@@ -136,8 +136,8 @@ fn cells(records: &[Record], record: &Record) -> Option<Cells> {
                 format!("answered: all written by t={since:.3} has been read"),
             )
         }
-        Event::Act(act) => here("act", short(&act.to_string(), 2 * TEXT)),
-        Event::Note(note) => here("note", short(note, 3 * TEXT)),
+        RecordedEvent::Act(act) => here("act", short(&act.to_string(), 2 * TEXT)),
+        RecordedEvent::Note(note) => here("note", short(note, 3 * TEXT)),
     }
 }
 
@@ -313,20 +313,20 @@ pub(super) mod tests {
     use crate::{clauses::Level, history::Intent, verdict::Ground};
 
     pub(in crate::report) fn host(ms: u64, line: &str) -> Record {
-        let event = Event::Host {
+        let event = RecordedEvent::Host {
             bytes: format!("{line}\n").into_bytes().into(),
             parsed: Arc::new(Parsed::lenient(line.as_bytes())),
             intent: Intent::Valid,
         };
         Record {
             at: Duration::from_millis(ms),
-            link: Link::Upper,
+            link: PipePair::Upper,
             event,
         }
     }
 
     pub(in crate::report) fn adapter(ms: u64, line: &str) -> Record {
-        let event = Event::Adapter {
+        let event = RecordedEvent::Adapter {
             bytes: line.as_bytes().into(),
             parsed: Arc::new(Parsed::parse(line.as_bytes())),
             ended: true,
@@ -334,7 +334,7 @@ pub(super) mod tests {
         };
         Record {
             at: Duration::from_millis(ms),
-            link: Link::Upper,
+            link: PipePair::Upper,
             event,
         }
     }

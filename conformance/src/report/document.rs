@@ -50,7 +50,7 @@ pub(crate) struct Document {
     /// The baseline, if there was one.
     pub baseline: Option<BaselineData>,
     /// Outcome of the run.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
 }
 
 /// Plan of a run.
@@ -242,7 +242,7 @@ pub(crate) struct BaselineData {
 
 /// Outcome of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Outcome {
+pub(crate) struct RunOutcome {
     /// In a word or two.
     pub result: String,
     /// The cases that failed and were not known to.
@@ -293,7 +293,7 @@ impl Document {
             exit::STALE => "STALE BASELINE",
             _ => "NOT CONFORMANT",
         };
-        self.outcome = Outcome {
+        self.outcome = RunOutcome {
             result: result.to_owned(),
             failed: count(Standing::Unexpected),
             known: count(Standing::Known),

@@ -9,7 +9,7 @@ use std::{
 use super::diagram;
 use crate::{
     calendar::Moment,
-    history::{Event, write_transcript},
+    history::{RecordedEvent, write_transcript},
     printable::visible,
     run::{CaseResult, Repeated},
     verdict::Verdict,
@@ -74,7 +74,7 @@ fn write(folder: &Path, result: &CaseResult) -> io::Result<()> {
     io::Write::flush(&mut transcript)?;
     let mut stderr = Vec::new();
     for record in &result.records {
-        if let Event::Stderr(bytes) = &record.event {
+        if let RecordedEvent::Stderr(bytes) = &record.event {
             stderr.extend_from_slice(bytes);
         }
     }

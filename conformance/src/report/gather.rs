@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::{
-    Run,
+    FinishedRun,
     diagram::rows,
     document::{
-        CaseData, Document, FindingData, NotCovered, Outcome, PlanData, Platform, SCHEMA_VERSION,
-        SubjectData, Tiers, Timing, Totals,
+        CaseData, Document, FindingData, NotCovered, PlanData, Platform, RunOutcome,
+        SCHEMA_VERSION, SubjectData, Tiers, Timing, Totals,
     },
     evidence::{self, files_of},
 };
@@ -31,7 +31,7 @@ const TEXT: usize = 4 << 10;
 const ROWS: usize = 80;
 
 /// Makes the document of a run, not yet compared with any baseline.
-pub(super) fn document(run: &Run<'_>, folder: Option<&Path>) -> Document {
+pub(super) fn document(run: &FinishedRun<'_>, folder: Option<&Path>) -> Document {
     let texts =
         |texts: &mut dyn Iterator<Item = &str>| texts.map(str::to_owned).collect::<Vec<_>>();
     let subject = run.subject;
@@ -97,11 +97,11 @@ pub(super) fn document(run: &Run<'_>, folder: Option<&Path>) -> Document {
         not_covered: not_covered(subject.side, &cases),
         cases,
         baseline: None,
-        outcome: Outcome::default(),
+        outcome: RunOutcome::default(),
     }
 }
 
-fn case(run: &Run<'_>, held: &Repeated, folder: Option<&Path>) -> CaseData {
+fn case(run: &FinishedRun<'_>, held: &Repeated, folder: Option<&Path>) -> CaseData {
     let result = &held.result;
     let case = held.result.case;
     let kept = evidence::worth_keeping(result.verdict);
@@ -160,7 +160,7 @@ fn finding(finding: &Finding) -> FindingData {
 }
 
 /// The command that runs just this case again.
-fn again(run: &Run<'_>, held: &Repeated) -> String {
+fn again(run: &FinishedRun<'_>, held: &Repeated) -> String {
     let mut words = vec![
         "trunkline-conformance".to_owned(),
         run.subject.side.to_string(),

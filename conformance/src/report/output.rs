@@ -11,7 +11,7 @@ use super::{document::Document, github, template};
 
 /// A report and its destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Output {
+pub(crate) struct ReportOutput {
     /// Format of the report.
     pub format: Format,
     /// The file; stdout without one.
@@ -81,7 +81,7 @@ impl fmt::Display for Format {
     }
 }
 
-impl FromStr for Output {
+impl FromStr for ReportOutput {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -104,7 +104,7 @@ impl FromStr for Output {
     }
 }
 
-impl Output {
+impl ReportOutput {
     /// Writes the report. `-` is stdout.
     ///
     /// # Errors
@@ -152,10 +152,10 @@ mod tests {
 
     #[test]
     fn an_output_is_a_format_and_a_file() {
-        let output = |text: &str| text.parse::<Output>();
+        let output = |text: &str| text.parse::<ReportOutput>();
         assert_eq!(
             output("md=a=b.md").unwrap(),
-            Output {
+            ReportOutput {
                 format: Format::Markdown,
                 file: Some("a=b.md".into())
             }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
-    history::{Event, Link, Record},
+    history::{PipePair, Record, RecordedEvent},
     run::CaseResult,
     subject::Subject,
     wire::Parsed,
@@ -109,7 +109,7 @@ impl Redactor {
 
     /// Takes it out of a history, even where a secret is cut over two reads of stderr or two writes.
     fn records(&self, records: &mut [Record]) {
-        let links: std::collections::BTreeSet<Link> =
+        let links: std::collections::BTreeSet<PipePair> =
             records.iter().map(|record| record.link).collect();
         for link in links {
             for pick in [
@@ -122,8 +122,8 @@ impl Redactor {
         }
         for record in records {
             match &mut record.event {
-                Event::Note(note) => *note = self.text(note),
-                Event::Act(act) => {
+                RecordedEvent::Note(note) => *note = self.text(note),
+                RecordedEvent::Act(act) => {
                     let text = self.text(&act.to_string());
                     *act = serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text));
                 }
@@ -132,7 +132,12 @@ impl Redactor {
         }
     }
 
-    fn stream(&self, records: &mut [Record], link: Link, pick: fn(&Record) -> Option<&Arc<[u8]>>) {
+    fn stream(
+        &self,
+        records: &mut [Record],
+        link: PipePair,
+        pick: fn(&Record) -> Option<&Arc<[u8]>>,
+    ) {
         let mut whole = Vec::new();
         let mut parts = Vec::new();
         for (index, record) in records
@@ -144,7 +149,7 @@ impl Redactor {
             parts.push((index, whole.len()..whole.len() + bytes.len()));
             whole.extend_from_slice(bytes);
             // The lines of an adapter are kept without their ends.
-            if matches!(record.event, Event::Adapter { .. }) {
+            if matches!(record.event, RecordedEvent::Adapter { .. }) {
                 whole.push(b'\n');
             }
         }
@@ -229,33 +234,33 @@ fn masked(bytes: &[u8], ranges: &[(usize, usize)], part: std::ops::Range<usize>)
 
 fn stderr_of(record: &Record) -> Option<&Arc<[u8]>> {
     match &record.event {
-        Event::Stderr(bytes) => Some(bytes),
+        RecordedEvent::Stderr(bytes) => Some(bytes),
         _ => None,
     }
 }
 
 fn host_of(record: &Record) -> Option<&Arc<[u8]>> {
     match &record.event {
-        Event::Host { bytes, .. } => Some(bytes),
+        RecordedEvent::Host { bytes, .. } => Some(bytes),
         _ => None,
     }
 }
 
 fn adapter_of(record: &Record) -> Option<&Arc<[u8]>> {
     match &record.event {
-        Event::Adapter { bytes, .. } => Some(bytes),
+        RecordedEvent::Adapter { bytes, .. } => Some(bytes),
         _ => None,
     }
 }
 
-fn put(event: &mut Event, new: Vec<u8>) {
+fn put(event: &mut RecordedEvent, new: Vec<u8>) {
     match event {
-        Event::Stderr(bytes) => *bytes = new.into(),
-        Event::Host { bytes, parsed, .. } => {
+        RecordedEvent::Stderr(bytes) => *bytes = new.into(),
+        RecordedEvent::Host { bytes, parsed, .. } => {
             *parsed = Arc::new(Parsed::lenient(new.strip_suffix(b"\n").unwrap_or(&new)));
             *bytes = new.into();
         }
-        Event::Adapter { bytes, parsed, .. } => {
+        RecordedEvent::Adapter { bytes, parsed, .. } => {
             *parsed = Arc::new(Parsed::parse(&new));
             *bytes = new.into();
         }
@@ -315,10 +320,10 @@ mod tests {
         let at = Duration::ZERO;
         let stderr = |text: &str| Record {
             at,
-            link: Link::Upper,
-            event: Event::Stderr(text.as_bytes().into()),
+            link: PipePair::Upper,
+            event: RecordedEvent::Stderr(text.as_bytes().into()),
         };
-        let line = |text: &str| Event::Adapter {
+        let line = |text: &str| RecordedEvent::Adapter {
             bytes: text.as_bytes().into(),
             parsed: Arc::new(Parsed::parse(text.as_bytes())),
             ended: true,
@@ -328,19 +333,19 @@ mod tests {
             stderr("key hunter2-"),
             Record {
                 at,
-                link: Link::Upper,
+                link: PipePair::Upper,
                 event: line("{\"a\":\"hunter2-hunter2\"}"),
             },
             stderr("hunter2 end"),
             Record {
                 at,
-                link: Link::Upper,
-                event: Event::Note("hunter2-hunter2".to_owned()),
+                link: PipePair::Upper,
+                event: RecordedEvent::Note("hunter2-hunter2".to_owned()),
             },
             Record {
                 at,
-                link: Link::Lower(1),
-                event: Event::Act(serde_json::json!({"k": "hunter2-hunter2"})),
+                link: PipePair::Lower(1),
+                event: RecordedEvent::Act(serde_json::json!({"k": "hunter2-hunter2"})),
             },
         ];
         redactor.records(&mut records);

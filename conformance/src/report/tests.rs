@@ -102,7 +102,7 @@ fn document_of(verdicts: &[Verdict], baseline: Option<&str>) -> Document {
         extensions: subject.extensions.clone(),
         program: Some(HOSTILE.to_owned()),
     };
-    let run = Run {
+    let run = FinishedRun {
         plan: &plan,
         selection: &["all".to_owned()],
         subject: &subject,

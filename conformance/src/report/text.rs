@@ -46,7 +46,7 @@ pub(crate) fn write(
         )?;
     }
     writeln!(to)?;
-    let mut known = Known::default();
+    let mut known = ShownFindings::default();
     for case in &document.cases {
         match case.verdict {
             Verdict::Pass | Verdict::Skip => {}
@@ -210,14 +210,14 @@ fn brief(case: &CaseData, to: &mut dyn Write) -> io::Result<()> {
 /// Findings of general checks in the cases that were shown in full: the same finding is not shown
 /// twice.
 #[derive(Debug, Default)]
-struct Known<'a> {
-    first: HashMap<Kind<'a>, &'a str>,
+struct ShownFindings<'a> {
+    first: HashMap<FindingKey<'a>, &'a str>,
 }
 
 /// Kind of a finding: clause, check and demand.
-type Kind<'a> = (&'a str, &'a str, &'a str);
+type FindingKey<'a> = (&'a str, &'a str, &'a str);
 
-fn kind(finding: &FindingData) -> Kind<'_> {
+fn kind(finding: &FindingData) -> FindingKey<'_> {
     (&finding.clause, &finding.check, &finding.expected)
 }
 
@@ -230,7 +230,7 @@ fn kinds(case: &CaseData) -> Vec<&FindingData> {
         .collect()
 }
 
-impl<'a> Known<'a> {
+impl<'a> ShownFindings<'a> {
     /// The case that has shown all that this one found, if there is one; else this one counts as shown.
     fn same_as(&mut self, case: &'a CaseData) -> Option<String> {
         let kinds = kinds(case);

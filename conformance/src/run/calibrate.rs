@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use crate::{
     case::Case,
     clauses::{Level, Side},
-    history::Event,
+    history::RecordedEvent,
     subject::{Bounds, ProbeUse, Subject},
-    trial::{Session, Trial},
+    trial::{CaseSession, Trial},
     verdict::{Outcome, Stop},
 };
 
@@ -202,7 +202,7 @@ fn measure(trial: &mut Trial) -> Outcome<Measured> {
     })
 }
 
-fn ready_of(trial: &Trial, session: &Session) -> Option<Value> {
+fn ready_of(trial: &Trial, session: &CaseSession) -> Option<Value> {
     let ready = trial
         .of_session(session)
         .into_iter()
@@ -226,7 +226,7 @@ fn agreed(ready: &Value) -> BTreeSet<String> {
 fn stderr_of(trial: &Trial) -> String {
     let mut all = Vec::new();
     trial.history.scan(0, |_, record| {
-        if let Event::Stderr(bytes) = &record.event {
+        if let RecordedEvent::Stderr(bytes) = &record.event {
             all.extend_from_slice(bytes);
         }
         None::<()>

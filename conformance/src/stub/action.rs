@@ -57,12 +57,12 @@ pub(super) enum Action {
     Raw(String),
     RawBytes(Vec<u8>),
     Split {
-        what: Piece,
+        what: WrittenPiece,
         at: Cuts,
         gap_ms: u64,
     },
     Bytewise {
-        what: Piece,
+        what: WrittenPiece,
         gap_us: u64,
     },
     Burst {
@@ -88,7 +88,7 @@ pub(super) enum Action {
         name: String,
         mime: String,
         bytes: u64,
-        place: Place,
+        place: TargetFolder,
     },
     FileAt {
         path: String,
@@ -128,7 +128,7 @@ pub(super) enum Action {
 
 /// Data that is written in pieces: bytes, or a message with its LF.
 #[derive(Clone, Debug)]
-pub(super) enum Piece {
+pub(super) enum WrittenPiece {
     Text(String),
     Message(Message),
 }
@@ -150,7 +150,7 @@ pub(super) struct Wanted {
 
 /// The folder that a file is written to.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum TargetFolder {
     Tmpdir,
     Cwd,
     ExchangeDir,
@@ -317,10 +317,10 @@ fn typed(kind: &str, mut message: Message) -> Message {
     message
 }
 
-fn piece(args: &mut Args<'_>) -> Result<Piece, ScriptError> {
+fn piece(args: &mut Args<'_>) -> Result<WrittenPiece, ScriptError> {
     match args.value("a text or a message")? {
-        Value::String(text) => Ok(Piece::Text(text.clone())),
-        Value::Object(message) => Ok(Piece::Message(message.clone())),
+        Value::String(text) => Ok(WrittenPiece::Text(text.clone())),
+        Value::Object(message) => Ok(WrittenPiece::Message(message.clone())),
         _ => Err(args.wrong("wants a text or a message as argument 1")),
     }
 }
@@ -365,11 +365,11 @@ fn wanted(args: &mut Args<'_>) -> Result<Wanted, ScriptError> {
     Ok(wanted)
 }
 
-fn place(args: &mut Args<'_>) -> Result<Place, ScriptError> {
+fn place(args: &mut Args<'_>) -> Result<TargetFolder, ScriptError> {
     match args.optional_text()?.as_deref() {
-        None | Some("tmpdir") => Ok(Place::Tmpdir),
-        Some("cwd") => Ok(Place::Cwd),
-        Some("exchange_dir") => Ok(Place::ExchangeDir),
+        None | Some("tmpdir") => Ok(TargetFolder::Tmpdir),
+        Some("cwd") => Ok(TargetFolder::Cwd),
+        Some("exchange_dir") => Ok(TargetFolder::ExchangeDir),
         Some(_) => Err(args.wrong("wants \"tmpdir\", \"cwd\" or \"exchange_dir\"")),
     }
 }

@@ -9,7 +9,7 @@ use hmac_sha256::Hash as Sha256;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use serde_json::json;
 
-use super::action::{Action, Place};
+use super::action::{Action, TargetFolder};
 use super::frame::{Frame, Halt, message};
 use crate::wire::hex;
 
@@ -78,18 +78,18 @@ impl Frame {
     fn path(&self, path: &str) -> PathBuf {
         let folder = |place| self.folder(place).to_string_lossy().into_owned();
         let path = path
-            .replace("{tmpdir}", &folder(Place::Tmpdir))
-            .replace("{cwd}", &folder(Place::Cwd))
-            .replace("{exchange_dir}", &folder(Place::ExchangeDir));
+            .replace("{tmpdir}", &folder(TargetFolder::Tmpdir))
+            .replace("{cwd}", &folder(TargetFolder::Cwd))
+            .replace("{exchange_dir}", &folder(TargetFolder::ExchangeDir));
         PathBuf::from(path)
     }
 
-    fn folder(&self, place: Place) -> PathBuf {
+    fn folder(&self, place: TargetFolder) -> PathBuf {
         let exchange = || self.session.look(|state| state.exchange_dir.clone());
         match place {
-            Place::Tmpdir => std::env::temp_dir(),
-            Place::Cwd => std::env::current_dir().unwrap_or_default(),
-            Place::ExchangeDir => exchange().map_or_else(std::env::temp_dir, PathBuf::from),
+            TargetFolder::Tmpdir => std::env::temp_dir(),
+            TargetFolder::Cwd => std::env::current_dir().unwrap_or_default(),
+            TargetFolder::ExchangeDir => exchange().map_or_else(std::env::temp_dir, PathBuf::from),
         }
     }
 

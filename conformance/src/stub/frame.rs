@@ -8,21 +8,21 @@ use serde_json::{Value, json};
 use super::action::{Action, Message};
 use super::line;
 use super::out::Broken;
-use super::session::{Input, Session};
+use super::session::{StubInput, StubSession};
 use super::state::Stub;
 
 /// The context of a list of actions.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) stub: Arc<Stub>,
-    pub(super) session: Arc<Session>,
+    pub(super) session: Arc<StubSession>,
     pub(super) turn_id: Option<String>,
     /// The turn that `complete` ends; without one, whichever is open.
     pub(super) turn: Option<u64>,
     /// The arrival after which a wait looks.
     pub(super) since: u64,
     /// The session and turn whose stop or close interrupts the list.
-    interrupted_by: Option<(Arc<Session>, u64)>,
+    interrupted_by: Option<(Arc<StubSession>, u64)>,
 }
 
 /// The list ends early: its turn was stopped, its session closed, or stdout is gone.
@@ -36,7 +36,7 @@ impl Frame {
     }
 
     /// For a session as it is now, outside the thread of its turns.
-    pub(super) fn of_session(stub: &Arc<Stub>, session: &Arc<Session>, since: u64) -> Self {
+    pub(super) fn of_session(stub: &Arc<Stub>, session: &Arc<StubSession>, since: u64) -> Self {
         Self {
             stub: Arc::clone(stub),
             session: Arc::clone(session),
@@ -48,7 +48,7 @@ impl Frame {
     }
 
     /// For a turn, which its stop and the close of its session interrupt.
-    pub(super) fn of_turn(stub: &Arc<Stub>, session: &Arc<Session>, input: &Input) -> Self {
+    pub(super) fn of_turn(stub: &Arc<Stub>, session: &Arc<StubSession>, input: &StubInput) -> Self {
         Self {
             stub: Arc::clone(stub),
             session: Arc::clone(session),
@@ -60,7 +60,7 @@ impl Frame {
     }
 
     /// The same list in another session.
-    pub(super) fn in_session(&self, session: &Arc<Session>) -> Self {
+    pub(super) fn in_session(&self, session: &Arc<StubSession>) -> Self {
         Self {
             interrupted_by: self.interrupted_by.clone(),
             ..Self::of_session(&self.stub, session, session.since())
@@ -151,7 +151,7 @@ impl Frame {
     /// A paused session holds its messages back ([flow.1]).
     pub(super) fn wait_for_flow(&self) {
         if self.session.agreed_on("flow") {
-            let free = |state: &mut super::session::State| !state.paused || state.closed;
+            let free = |state: &mut super::session::StubState| !state.paused || state.closed;
             self.session.wait(None, || false, free);
         }
     }

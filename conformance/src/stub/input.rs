@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::action::Message;
 use super::frame::message;
-use super::session::{Errand, Input, Session, State};
+use super::session::{Errand, StubInput, StubSession, StubState};
 use super::state::Stub;
 use super::turn::{first_worker, instructions, name_in, second_worker};
 use crate::wire;
@@ -31,7 +31,7 @@ const UPDATABLE: [&str; 6] = [
 
 /// Reads until the end of stdin.
 pub(super) fn read_all(stub: &Arc<Stub>) {
-    let mut line = Line::default();
+    let mut line = PartialLine::default();
     let mut bytes = vec![0; 64 * 1024];
     loop {
         stub.wait_for_resume();
@@ -48,29 +48,29 @@ pub(super) fn read_all(stub: &Arc<Stub>) {
         for piece in wire::pieces(&bytes[..n]) {
             line.push(piece);
             if piece.ends_with(b"\n") {
-                line.take(stub, Ended::ByLf);
+                line.take(stub, InputLineEnd::ByLf);
             }
         }
     }
     if line.seen > 0 {
-        line.take(stub, Ended::ByEof);
+        line.take(stub, InputLineEnd::ByEof);
     }
 }
 
 /// A line that is being read.
 #[derive(Default)]
-struct Line {
+struct PartialLine {
     bytes: Vec<u8>,
     seen: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum InputLineEnd {
     ByLf,
     ByEof,
 }
 
-impl Line {
+impl PartialLine {
     fn push(&mut self, piece: &[u8]) {
         self.seen += piece.len();
         let room = MAX_LINE.saturating_sub(self.bytes.len());
@@ -78,13 +78,13 @@ impl Line {
             .extend_from_slice(&piece[..piece.len().min(room)]);
     }
 
-    fn take(&mut self, stub: &Arc<Stub>, ended: Ended) {
+    fn take(&mut self, stub: &Arc<Stub>, ended: InputLineEnd) {
         let bytes = std::mem::take(&mut self.bytes);
         let seen = std::mem::take(&mut self.seen);
         let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
         let lf = match ended {
-            Ended::ByLf => Value::Null,
-            Ended::ByEof => false.into(),
+            InputLineEnd::ByLf => Value::Null,
+            InputLineEnd::ByEof => false.into(),
         };
         if seen > bytes.len() {
             stub.log.add("in", [("over", seen.into()), ("lf", lf)]);
@@ -126,7 +126,13 @@ fn take(stub: &Arc<Stub>, line: &str) {
     }
 }
 
-fn deliver(stub: &Arc<Stub>, session: &Arc<Session>, kind: &str, message: &Message, arrival: u64) {
+fn deliver(
+    stub: &Arc<Stub>,
+    session: &Arc<StubSession>,
+    kind: &str,
+    message: &Message,
+    arrival: u64,
+) {
     let rule = || Errand::Rule {
         kind: kind.to_owned(),
         arrival,
@@ -164,13 +170,13 @@ fn start(stub: &Arc<Stub>, id: &str, message: &Message) {
             .collect(),
         _ => Vec::new(),
     };
-    let session = Arc::new(Session::new(
+    let session = Arc::new(StubSession::new(
         id,
-        State {
+        StubState {
             agreed,
             ready: offered.is_some() && known.is_some(),
             exchange_dir: string(message, "exchange_dir").map(str::to_owned),
-            ..State::default()
+            ..StubState::default()
         },
     ));
     session.arrive("session.start", None);
@@ -178,7 +184,7 @@ fn start(stub: &Arc<Stub>, id: &str, message: &Message) {
     stub.spawn(move |stub| first_worker(stub, &session));
 }
 
-fn input(stub: &Arc<Stub>, session: &Arc<Session>, message: &Message, arrival: u64) {
+fn input(stub: &Arc<Stub>, session: &Arc<StubSession>, message: &Message, arrival: u64) {
     let content = string(message, "content").unwrap_or("").to_owned();
     if let Some(name) = name_in(&content) {
         stub.name(&name, Arc::clone(session));
@@ -187,7 +193,7 @@ fn input(stub: &Arc<Stub>, session: &Arc<Session>, message: &Message, arrival: u
         steer(stub, session, message, arrival);
         return;
     }
-    let input = Input {
+    let input = StubInput {
         content,
         turn_id: string(message, "turn_id").map(str::to_owned),
         arrival,
@@ -206,7 +212,7 @@ fn input(stub: &Arc<Stub>, session: &Arc<Session>, message: &Message, arrival: u
 }
 
 /// A steer is carried out beside the running turn if it has instructions, else answered ([turn.10]).
-fn steer(stub: &Arc<Stub>, session: &Arc<Session>, message: &Message, arrival: u64) {
+fn steer(stub: &Arc<Stub>, session: &Arc<StubSession>, message: &Message, arrival: u64) {
     let content = string(message, "content").unwrap_or("");
     let running = session.look(|state| state.turn.as_ref().is_some_and(|turn| turn.open));
     let work = if stub.script.rule("steer").is_some() {
@@ -231,9 +237,9 @@ fn steer(stub: &Arc<Stub>, session: &Arc<Session>, message: &Message, arrival: u
 }
 
 /// Marks the running turn as stopped, or ends a queued one ([turn.4], [turn.9]).
-fn stop(stub: &Arc<Stub>, session: &Arc<Session>, turn_id: Option<&str>) {
+fn stop(stub: &Arc<Stub>, session: &Arc<StubSession>, turn_id: Option<&str>) {
     let queued = session.with(|state| {
-        let named = |input: &Input| turn_id.is_some() && input.turn_id.as_deref() == turn_id;
+        let named = |input: &StubInput| turn_id.is_some() && input.turn_id.as_deref() == turn_id;
         if let Some(at) = state.inputs.iter().position(named) {
             return state.inputs.remove(at);
         }
@@ -260,7 +266,7 @@ fn info(update: &Message) -> Message {
     info
 }
 
-fn errand(stub: &Arc<Stub>, session: &Arc<Session>, errand: Errand) {
+fn errand(stub: &Arc<Stub>, session: &Arc<StubSession>, errand: Errand) {
     let (full, new) = session.with(|state| {
         let full = state.errands.len() >= MAX_WAITING;
         if !full {

@@ -16,13 +16,13 @@ use super::life;
 pub(super) struct Log {
     path: PathBuf,
     start: u32,
-    end: Mutex<End>,
+    end: Mutex<StubLogFile>,
     /// Tells that this start runs.
     _life: File,
 }
 
 #[derive(Debug)]
-struct End {
+struct StubLogFile {
     file: File,
     records: u64,
 }
@@ -38,7 +38,7 @@ impl Log {
         let log = Self {
             path: path.to_owned(),
             start,
-            end: Mutex::new(End { file, records: 0 }),
+            end: Mutex::new(StubLogFile { file, records: 0 }),
             // Before the record, so that a reader of the record finds it running.
             _life: life::hold(path, start)?,
         };

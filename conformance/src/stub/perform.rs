@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::action::{Action, Cuts, Piece, Wanted};
+use super::action::{Action, Cuts, Wanted, WrittenPiece};
 use super::children;
 use super::cue;
 use super::frame::{Frame, Halt, message};
 use super::line::escaped;
 use super::log::environment_names;
-use super::session::{Session, State};
+use super::session::{StubSession, StubState};
 
 /// Bytes of a burst per write.
 const BURST_WRITE: usize = 64 * 1024;
@@ -72,7 +72,7 @@ impl Frame {
                 None => self.missed(&format!("to {name}")),
             },
             Action::Session(id, actions) => {
-                let unknown = || Arc::new(Session::new(id, State::default()));
+                let unknown = || Arc::new(StubSession::new(id, StubState::default()));
                 let session = self.stub.session(id).unwrap_or_else(unknown);
                 self.in_session(&session).perform(actions)?;
             }
@@ -131,10 +131,10 @@ impl Frame {
             .replace("{turn_id}", &escaped(turn_id))
     }
 
-    fn piece(&self, what: &Piece) -> String {
+    fn piece(&self, what: &WrittenPiece) -> String {
         match what {
-            Piece::Text(text) => self.filled(text),
-            Piece::Message(message) => self.line(message) + "\n",
+            WrittenPiece::Text(text) => self.filled(text),
+            WrittenPiece::Message(message) => self.line(message) + "\n",
         }
     }
 
@@ -244,7 +244,7 @@ impl Frame {
     }
 
     fn wait_for_cue(&self, name: &str) -> Result<(), Halt> {
-        let given = |_: &mut State| cue::is_given(self.stub.log.path(), name);
+        let given = |_: &mut StubState| cue::is_given(self.stub.log.path(), name);
         let came = self.session.wait(
             Some(Instant::now() + cue::LONGEST),
             || self.interrupted(),

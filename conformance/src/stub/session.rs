@@ -19,13 +19,13 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// A session, shared by its workers and the reading thread.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct StubSession {
     pub(super) id: String,
-    state: Watched<State>,
+    state: Watched<StubState>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct StubState {
     /// The extensions that were agreed on.
     pub(super) agreed: Vec<String>,
     /// True if `session.ready` is owed.
@@ -33,19 +33,19 @@ pub(super) struct State {
     pub(super) exchange_dir: Option<String>,
     pub(super) closed: bool,
     pub(super) paused: bool,
-    pub(super) turn: Option<Turn>,
+    pub(super) turn: Option<StubTurn>,
     /// The inputs that wait for their turn.
-    pub(super) inputs: VecDeque<Input>,
+    pub(super) inputs: VecDeque<StubInput>,
     /// Tasks of the second worker.
     pub(super) errands: VecDeque<Errand>,
     pub(super) second_worker: bool,
     pub(super) arrived: u64,
-    pub(super) seen: VecDeque<Seen>,
+    pub(super) seen: VecDeque<ArrivedMessage>,
 }
 
 /// A `user.input` that begins a turn.
 #[derive(Clone, Debug)]
-pub(super) struct Input {
+pub(super) struct StubInput {
     pub(super) content: String,
     pub(super) turn_id: Option<String>,
     /// Place among the arrivals of the session.
@@ -56,7 +56,7 @@ pub(super) struct Input {
 
 /// The turn that was begun last.
 #[derive(Clone, Debug)]
-pub(super) struct Turn {
+pub(super) struct StubTurn {
     pub(super) id: Option<String>,
     pub(super) arrival: u64,
     pub(super) open: bool,
@@ -79,15 +79,15 @@ pub(super) enum Errand {
 
 /// A message that has arrived, for the waits.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct ArrivedMessage {
     arrival: u64,
     kind: String,
     request_id: Option<String>,
     taken: bool,
 }
 
-impl Session {
-    pub(super) fn new(id: &str, state: State) -> Self {
+impl StubSession {
+    pub(super) fn new(id: &str, state: StubState) -> Self {
         Self {
             id: id.to_owned(),
             state: Watched::new(state),
@@ -95,12 +95,12 @@ impl Session {
     }
 
     /// Reads the state.
-    pub(super) fn look<R>(&self, read: impl FnOnce(&State) -> R) -> R {
+    pub(super) fn look<R>(&self, read: impl FnOnce(&StubState) -> R) -> R {
         read(&self.state.lock())
     }
 
     /// Changes the state; all that wait look again.
-    pub(super) fn with<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+    pub(super) fn with<R>(&self, change: impl FnOnce(&mut StubState) -> R) -> R {
         self.state.change(change)
     }
 
@@ -119,7 +119,7 @@ impl Session {
             if state.seen.len() == MAX_SEEN {
                 state.seen.pop_front();
             }
-            state.seen.push_back(Seen {
+            state.seen.push_back(ArrivedMessage {
                 arrival: state.arrived,
                 kind: kind.to_owned(),
                 request_id: request_id.map(str::to_owned),
@@ -149,7 +149,7 @@ impl Session {
         &self,
         deadline: Option<Instant>,
         gives_up: impl Fn() -> bool,
-        mut holds: impl FnMut(&mut State) -> bool,
+        mut holds: impl FnMut(&mut StubState) -> bool,
     ) -> bool {
         loop {
             let rest = deadline.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()));
@@ -167,13 +167,13 @@ impl Session {
     }
 
     /// Waits for work of the first worker. None when the session is closed.
-    pub(super) fn next_input(&self) -> Option<Input> {
+    pub(super) fn next_input(&self) -> Option<StubInput> {
         self.state.wait(|state| {
             if state.closed {
                 return Some(None);
             }
             let input = state.inputs.pop_front()?;
-            state.turn = Some(Turn {
+            state.turn = Some(StubTurn {
                 id: input.turn_id.clone(),
                 arrival: input.arrival,
                 open: true,
@@ -197,7 +197,7 @@ impl Session {
     }
 }
 
-impl State {
+impl StubState {
     /// Takes the first arrival that is wanted, if there is one.
     pub(super) fn take(&mut self, wanted: &Wanted, since: u64) -> bool {
         let found = self.seen.iter_mut().find(|seen| {

@@ -13,7 +13,7 @@ use super::frame::Frame;
 use super::log::Log;
 use super::out::Out;
 use super::script::Script;
-use super::session::{Session, State};
+use super::session::{StubSession, StubState};
 use crate::watched::Watched;
 
 /// The longest that a stub lives on after the end of its stdin, so that none is left behind for good.
@@ -30,8 +30,8 @@ pub(super) struct Stub {
     pub(super) log: Arc<Log>,
     pub(super) out: Out,
     /// The pseudo-session of messages without a session.
-    pub(super) pipe: Arc<Session>,
-    sessions: Watched<Sessions>,
+    pub(super) pipe: Arc<StubSession>,
+    sessions: Watched<StubSessions>,
     held: Watched<bool>,
     ignore_eof: AtomicBool,
     ignore_term: AtomicBool,
@@ -39,10 +39,10 @@ pub(super) struct Stub {
 }
 
 #[derive(Debug, Default)]
-struct Sessions {
-    open: HashMap<String, Arc<Session>>,
+struct StubSessions {
+    open: HashMap<String, Arc<StubSession>>,
     /// By the names that the runner gave; closed ones stay, for what comes late.
-    names: HashMap<String, Arc<Session>>,
+    names: HashMap<String, Arc<StubSession>>,
 }
 
 impl Stub {
@@ -51,7 +51,7 @@ impl Stub {
             script,
             out: Out::new(Arc::clone(&log)),
             log,
-            pipe: Arc::new(Session::new("", State::default())),
+            pipe: Arc::new(StubSession::new("", StubState::default())),
             sessions: Watched::default(),
             held: Watched::new(false),
             ignore_eof: AtomicBool::new(false),
@@ -61,11 +61,11 @@ impl Stub {
     }
 
     /// The open session of that id.
-    pub(super) fn session(&self, id: &str) -> Option<Arc<Session>> {
+    pub(super) fn session(&self, id: &str) -> Option<Arc<StubSession>> {
         self.sessions.lock().open.get(id).cloned()
     }
 
-    pub(super) fn open(&self, session: Arc<Session>) {
+    pub(super) fn open(&self, session: Arc<StubSession>) {
         let id = session.id.clone();
         self.sessions.lock().open.insert(id, session);
     }
@@ -74,13 +74,13 @@ impl Stub {
         self.sessions.lock().open.remove(id);
     }
 
-    pub(super) fn name(&self, name: &str, session: Arc<Session>) {
+    pub(super) fn name(&self, name: &str, session: Arc<StubSession>) {
         self.sessions
             .change(|sessions| sessions.names.insert(name.to_owned(), session));
     }
 
     /// The session of that name; waits until there is one.
-    pub(super) fn by_name(&self, name: &str) -> Option<Arc<Session>> {
+    pub(super) fn by_name(&self, name: &str) -> Option<Arc<StubSession>> {
         self.sessions
             .wait_within(NAME_DEADLINE, |sessions| sessions.names.get(name).cloned())
     }

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::action::{self, Action, Message};
 use super::args::ScriptError;
 use super::frame::{Frame, message};
-use super::session::{Errand, Input, Session};
+use super::session::{Errand, StubInput, StubSession};
 use super::state::Stub;
 
 /// Serves the start of a session and then its turns, until it is closed.
-pub(super) fn first_worker(stub: &Arc<Stub>, session: &Arc<Session>) {
+pub(super) fn first_worker(stub: &Arc<Stub>, session: &Arc<StubSession>) {
     if session.look(|state| state.ready) {
         let deadline = Instant::now() + Duration::from_millis(stub.script.ready_delay_ms);
         session.wait(Some(deadline), || false, |state| state.closed);
@@ -27,7 +27,7 @@ pub(super) fn first_worker(stub: &Arc<Stub>, session: &Arc<Session>) {
 }
 
 /// Carries out what does not wait for a turn, until the session is closed.
-pub(super) fn second_worker(stub: &Arc<Stub>, session: &Arc<Session>) {
+pub(super) fn second_worker(stub: &Arc<Stub>, session: &Arc<StubSession>) {
     while let Some(errand) = session.next_errand() {
         match errand {
             Errand::Rule { kind, arrival } => {
@@ -67,7 +67,7 @@ fn envelope(content: &str) -> Option<Message> {
     object.contains_key("$stub").then_some(object)
 }
 
-fn ready(stub: &Stub, session: &Session) -> Message {
+fn ready(stub: &Stub, session: &StubSession) -> Message {
     let mut ready = message(json!({
         "type": "session.ready",
         "protocol": 1,
@@ -78,7 +78,7 @@ fn ready(stub: &Stub, session: &Session) -> Message {
     ready
 }
 
-fn serve(stub: &Arc<Stub>, session: &Arc<Session>, input: &Input) {
+fn serve(stub: &Arc<Stub>, session: &Arc<StubSession>, input: &StubInput) {
     let frame = Frame::of_turn(stub, session, input);
     let rule = stub.script.rule("user.input");
     match (instructions(&input.content), rule) {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Display};
 
 use serde_json::Value;
 
-use super::{Seen, Session, Trial};
+use super::{CaseSession, ReceivedMessage, Trial};
 use crate::{
     clauses::Level,
     verdict::{Finding, Ground, Outcome, Stop},
@@ -109,7 +109,7 @@ impl Trial {
     /// The failure, with what came.
     pub(crate) fn demand_silence(
         &self,
-        session: &Session,
+        session: &CaseSession,
         from: usize,
         expected: impl Display,
     ) -> Outcome {
@@ -129,7 +129,7 @@ impl Trial {
     /// The failure, with the message; the error of [`Self::settle`].
     pub(crate) fn demand_unanswered(
         &mut self,
-        session: &Session,
+        session: &CaseSession,
         expected: impl Display,
         act: impl Fn(&mut Self) -> Outcome,
     ) -> Outcome {
@@ -150,7 +150,7 @@ impl Trial {
     /// The types that come for a session or for none while something is done and has its time.
     fn kinds_while(
         &mut self,
-        session: &Session,
+        session: &CaseSession,
         act: impl Fn(&mut Self) -> Outcome,
     ) -> Outcome<BTreeSet<String>> {
         let from = self.history.len();
@@ -168,7 +168,7 @@ impl Trial {
     /// The failure.
     pub(crate) fn demand_member(
         &self,
-        seen: &Seen,
+        seen: &ReceivedMessage,
         member: &str,
         wanted: impl Into<Value>,
     ) -> Outcome {
@@ -186,7 +186,7 @@ impl Trial {
     /// # Errors
     ///
     /// The failure, or the error of [`Self::settle`].
-    pub(crate) fn demand_ends(&mut self, session: &Session, wanted: usize) -> Outcome {
+    pub(crate) fn demand_ends(&mut self, session: &CaseSession, wanted: usize) -> Outcome {
         self.settle()?;
         self.demand_ends_now(session, wanted)
     }
@@ -196,7 +196,7 @@ impl Trial {
     /// # Errors
     ///
     /// The failure.
-    pub(crate) fn demand_ends_now(&self, session: &Session, wanted: usize) -> Outcome {
+    pub(crate) fn demand_ends_now(&self, session: &CaseSession, wanted: usize) -> Outcome {
         let ends = self.count(session, "turn.complete");
         self.demand(
             ends == wanted,

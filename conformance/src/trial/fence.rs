@@ -8,10 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Session, Trial};
+use super::{CaseSession, Trial};
 use crate::{
     clauses::Side,
-    history::{Event, Link},
+    history::{PipePair, RecordedEvent},
     verdict::{Ground, Outcome},
 };
 
@@ -24,7 +24,7 @@ impl Trial {
     pub(crate) fn fence(&mut self) -> Outcome<Duration> {
         let upto = self.history.len();
         let id = self.fresh("fence");
-        let session: Session = self.open_as(&id)?;
+        let session: CaseSession = self.open_as(&id)?;
         let began = Instant::now();
         let quick = self.quick();
         self.input(&session, quick)?;
@@ -63,7 +63,8 @@ impl Trial {
             };
         }
         let took = began.elapsed();
-        self.history.push(Link::Upper, Event::Fence { upto });
+        self.history
+            .push(PipePair::Upper, RecordedEvent::Fence { upto });
         self.fences.push(took);
         self.close(&session)?;
         Ok(took)

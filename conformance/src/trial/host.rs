@@ -6,10 +6,10 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use super::{Seen, Session, Trial};
+use super::{CaseSession, ReceivedMessage, Trial};
 use crate::{
     clauses::Side,
-    history::{Event, Link, Record},
+    history::{PipePair, Record, RecordedEvent},
     process, stub,
     verdict::{Outcome, Stop},
 };
@@ -74,28 +74,28 @@ impl Stubs {
 /// A message on a lower link.
 #[derive(Debug, Clone)]
 pub(crate) struct Below {
-    /// The stub's process, as in [`Link::Lower`].
+    /// The stub's process, as in [`PipePair::Lower`].
     pub process: u32,
     /// Writer of the message.
     pub by: Side,
     /// The message.
-    pub seen: Seen,
+    pub seen: ReceivedMessage,
 }
 
 impl Below {
     fn from_record(index: usize, record: &Record) -> Option<Self> {
-        let Link::Lower(process) = record.link else {
+        let PipePair::Lower(process) = record.link else {
             return None;
         };
         let by = match record.event {
-            Event::Host { .. } => Side::Host,
-            Event::Adapter { .. } => Side::Adapter,
+            RecordedEvent::Host { .. } => Side::Host,
+            RecordedEvent::Adapter { .. } => Side::Adapter,
             _ => return None,
         };
         Some(Self {
             process,
             by,
-            seen: Seen::from_record(index, record)?,
+            seen: ReceivedMessage::from_record(index, record)?,
         })
     }
 }
@@ -103,7 +103,7 @@ impl Below {
 /// A session as the stub knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lower {
-    /// The stub's process, as in [`Link::Lower`].
+    /// The stub's process, as in [`PipePair::Lower`].
     pub process: u32,
     /// The session's id there.
     pub id: String,
@@ -205,7 +205,7 @@ impl Trial {
     }
 
     /// Returns the host's messages to the stub in a session.
-    pub(crate) fn written_to(&self, lower: &Lower) -> Vec<Seen> {
+    pub(crate) fn written_to(&self, lower: &Lower) -> Vec<ReceivedMessage> {
         let of = self.below_of(lower).into_iter();
         of.filter(|below| below.by == Side::Host)
             .map(|below| below.seen)
@@ -220,7 +220,7 @@ impl Trial {
     }
 
     /// Returns the host's messages of a type to the stub in a session.
-    pub(crate) fn told(&self, lower: &Lower, kind: &str) -> Vec<Seen> {
+    pub(crate) fn told(&self, lower: &Lower, kind: &str) -> Vec<ReceivedMessage> {
         let mut told = self.written_to(lower);
         told.retain(|seen| seen.kind() == kind);
         told
@@ -245,7 +245,7 @@ impl Trial {
         lower: &Lower,
         kind: &str,
         within: Duration,
-    ) -> Option<Seen> {
+    ) -> Option<ReceivedMessage> {
         self.wait_between(from, lower, within, |by, seen| {
             by == Side::Adapter && seen.kind() == kind
         })
@@ -257,8 +257,8 @@ impl Trial {
         from: usize,
         lower: &Lower,
         within: Duration,
-        wanted: impl Fn(Side, &Seen) -> bool,
-    ) -> Option<Seen> {
+        wanted: impl Fn(Side, &ReceivedMessage) -> bool,
+    ) -> Option<ReceivedMessage> {
         let found = self.wait_below(from, within, |below| {
             below.process == lower.process
                 && below.seen.session() == lower.id
@@ -279,8 +279,8 @@ impl Trial {
         lower: &Lower,
         kind: &str,
         within: Duration,
-    ) -> Outcome<Seen> {
-        let told = |by, seen: &Seen| by == Side::Host && seen.kind() == kind;
+    ) -> Outcome<ReceivedMessage> {
+        let told = |by, seen: &ReceivedMessage| by == Side::Host && seen.kind() == kind;
         match self.wait_between(from, lower, within, told) {
             Some(seen) => Ok(seen),
             None => {
@@ -299,7 +299,7 @@ impl Trial {
     /// # Errors
     ///
     /// A failure under this case's clause when nothing of it reaches the stub.
-    pub(crate) fn lower(&self, session: &Session) -> Outcome<Lower> {
+    pub(crate) fn lower(&self, session: &CaseSession) -> Outcome<Lower> {
         let named = self
             .below()
             .into_iter()
@@ -377,7 +377,7 @@ impl Trial {
 }
 
 /// Returns true if this is an input with the instructions of a session.
-fn is_for(below: &Below, session: &Session) -> bool {
+fn is_for(below: &Below, session: &CaseSession) -> bool {
     below.by == Side::Host
         && below.seen.kind() == "user.input"
         && named_in(below.seen.text("content")).as_deref() == Some(session.id())
@@ -394,7 +394,9 @@ pub(crate) fn named_in(content: &str) -> Option<String> {
 
 fn act_of(record: &Record, wanted: impl Fn(&Value) -> bool) -> Option<(u32, Value)> {
     match (&record.event, record.link) {
-        (Event::Act(act), Link::Lower(process)) if wanted(act) => Some((process, act.clone())),
+        (RecordedEvent::Act(act), PipePair::Lower(process)) if wanted(act) => {
+            Some((process, act.clone()))
+        }
         _ => None,
     }
 }

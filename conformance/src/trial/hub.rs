@@ -9,9 +9,9 @@ use std::{fmt::Display, path::Path, sync::Arc, thread, time::Duration};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Seen, Session, Trial};
+use super::{CaseSession, ReceivedMessage, Trial};
 use crate::{
-    history::{Event, Link, Record, Tape},
+    history::{PipePair, Record, RecordedEvent, Tape},
     process::{Launch, Pipe},
     verdict::{Outcome, Stop},
     wire,
@@ -43,7 +43,7 @@ impl Hub {
     }
 
     /// Sends a message of a session, given its type and further members.
-    pub(crate) fn tell(&self, session: &Session, kind: &str, members: Value) -> usize {
+    pub(crate) fn tell(&self, session: &CaseSession, kind: &str, members: Value) -> usize {
         self.say(wire::with(
             json!({"type":kind,"session_id":session.id()}),
             &members,
@@ -51,7 +51,7 @@ impl Hub {
     }
 
     /// Starts a session that asks for the journal, with more members.
-    pub(crate) fn start(&self, session: &Session, more: Value) -> usize {
+    pub(crate) fn start(&self, session: &CaseSession, more: Value) -> usize {
         self.tell(
             session,
             "session.start",
@@ -60,7 +60,7 @@ impl Hub {
     }
 
     /// Attaches to a session behind an entry, with more members.
-    pub(crate) fn attach(&self, session: &Session, after: u64, more: Value) -> usize {
+    pub(crate) fn attach(&self, session: &CaseSession, after: u64, more: Value) -> usize {
         let attach = json!({"protocol":1,"extensions":JOURNAL,"after":after});
         self.tell(session, "session.attach", wire::with(attach, &more))
     }
@@ -68,7 +68,7 @@ impl Hub {
     /// Sends an input by the ids of its turn and of its message.
     pub(crate) fn input(
         &self,
-        session: &Session,
+        session: &CaseSession,
         turn: &str,
         message: &str,
         content: &str,
@@ -85,15 +85,15 @@ impl Hub {
         self.pipe.pause_reading(paused);
     }
 
-    fn seen(&self, index: usize, record: &Record) -> Option<Seen> {
-        let whole = matches!(record.event, Event::Adapter { ended: true, .. });
+    fn seen(&self, index: usize, record: &Record) -> Option<ReceivedMessage> {
+        let whole = matches!(record.event, RecordedEvent::Adapter { ended: true, .. });
         (record.link == self.pipe.tape.link && whole)
-            .then(|| Seen::from_record(index, record))
+            .then(|| ReceivedMessage::from_record(index, record))
             .flatten()
     }
 
     /// Returns the messages that it has received of a session, from a place on.
-    pub(crate) fn heard(&self, session: &Session, from: usize) -> Vec<Seen> {
+    pub(crate) fn heard(&self, session: &CaseSession, from: usize) -> Vec<ReceivedMessage> {
         let mut heard = Vec::new();
         self.pipe.tape.history.scan(from, |index, record| {
             heard.extend(
@@ -106,20 +106,20 @@ impl Hub {
     }
 
     /// Returns the entries that it has received of a session, from a place on.
-    pub(crate) fn entries(&self, session: &Session, from: usize) -> Vec<Seen> {
+    pub(crate) fn entries(&self, session: &CaseSession, from: usize) -> Vec<ReceivedMessage> {
         let mut heard = self.heard(session, from);
-        heard.retain(Seen::is_entry);
+        heard.retain(ReceivedMessage::is_entry);
         heard
     }
 
     /// Waits for a message of a session, from a place on.
     pub(crate) fn wait(
         &self,
-        session: &Session,
+        session: &CaseSession,
         from: usize,
         within: Duration,
-        wanted: impl Fn(&Seen) -> bool,
-    ) -> Option<Seen> {
+        wanted: impl Fn(&ReceivedMessage) -> bool,
+    ) -> Option<ReceivedMessage> {
         self.pipe.tape.history.wait(from, within, |index, record| {
             self.seen(index, record)
                 .filter(|seen| seen.session() == session.id() && wanted(seen))
@@ -127,7 +127,7 @@ impl Hub {
     }
 }
 
-impl Seen {
+impl ReceivedMessage {
     /// Returns true if it is an entry of a journal ([journal.3]).
     pub(crate) fn is_entry(&self) -> bool {
         self.get("seq").is_some() && self.kind() != "input.result"
@@ -141,15 +141,15 @@ impl Seen {
 
 impl Trial {
     /// A session that only hubs of the journal know.
-    pub(crate) fn journaled(&mut self) -> Session {
-        Session::named(self.fresh("j"))
+    pub(crate) fn journaled(&mut self) -> CaseSession {
+        CaseSession::named(self.fresh("j"))
     }
 
     fn next_tape(&mut self) -> Tape {
         self.hubs += 1;
         Tape {
             history: Arc::clone(&self.history),
-            link: Link::Hub(self.hubs),
+            link: PipePair::Hub(self.hubs),
         }
     }
 
@@ -225,7 +225,8 @@ impl Trial {
         }
         let link = process.pipe().tape.link;
         let ended = |_, record: &Record| {
-            (record.link == link && matches!(record.event, Event::StdoutEnded)).then_some(())
+            (record.link == link && matches!(record.event, RecordedEvent::StdoutEnded))
+                .then_some(())
         };
         self.history.wait(0, within, ended);
         self.connections.clear();
@@ -233,11 +234,13 @@ impl Trial {
     }
 
     /// The line of a message, without its LF.
-    pub(crate) fn line_of(&self, seen: &Seen) -> Arc<[u8]> {
+    pub(crate) fn line_of(&self, seen: &ReceivedMessage) -> Arc<[u8]> {
         let line = self
             .history
             .scan(seen.index, |_, record| match &record.event {
-                Event::Adapter { bytes, .. } | Event::Host { bytes, .. } => Some(Arc::clone(bytes)),
+                RecordedEvent::Adapter { bytes, .. } | RecordedEvent::Host { bytes, .. } => {
+                    Some(Arc::clone(bytes))
+                }
                 _ => None,
             });
         line.unwrap_or_default()
@@ -251,17 +254,23 @@ impl Trial {
     pub(crate) fn hear(
         &self,
         hub: &Hub,
-        session: &Session,
+        session: &CaseSession,
         from: usize,
         expected: impl Display,
-        wanted: impl Fn(&Seen) -> bool,
-    ) -> Outcome<Seen> {
+        wanted: impl Fn(&ReceivedMessage) -> bool,
+    ) -> Outcome<ReceivedMessage> {
         let within = self.bounds.deadline;
         match hub.wait(session, from, within, wanted) {
             Some(seen) => Ok(seen),
             None => {
                 let heard = hub.heard(session, from);
-                let kinds: Vec<&str> = heard.iter().rev().take(8).rev().map(Seen::kind).collect();
+                let kinds: Vec<&str> = heard
+                    .iter()
+                    .rev()
+                    .take(8)
+                    .rev()
+                    .map(ReceivedMessage::kind)
+                    .collect();
                 let got = self.exit_text().unwrap_or_else(|| match heard.len() {
                     0 => format!("nothing for {}", session.id()),
                     many => format!("{many} messages, the last {}", kinds.join(", ")),
@@ -279,10 +288,10 @@ impl Trial {
     pub(crate) fn hear_kind(
         &self,
         hub: &Hub,
-        session: &Session,
+        session: &CaseSession,
         from: usize,
         kind: &str,
-    ) -> Outcome<Seen> {
+    ) -> Outcome<ReceivedMessage> {
         self.hear(hub, session, from, format!("`{kind}`"), |seen| {
             seen.kind() == kind
         })
@@ -296,10 +305,10 @@ impl Trial {
     pub(crate) fn hear_end(
         &self,
         hub: &Hub,
-        session: &Session,
+        session: &CaseSession,
         from: usize,
         turn: &str,
-    ) -> Outcome<Seen> {
+    ) -> Outcome<ReceivedMessage> {
         self.hear(
             hub,
             session,
@@ -316,7 +325,7 @@ impl Trial {
     ///
     /// A failure when that turn does not end.
     pub(crate) fn rest(&mut self, hub: &Hub) -> Outcome {
-        let session = Session::named(self.fresh("fence"));
+        let session = CaseSession::named(self.fresh("fence"));
         let from = hub.tell(&session, "session.start", json!({}));
         hub.tell(&session, "user.input", json!({"content":"fence"}));
         self.hear_kind(hub, &session, from, "turn.complete")?;

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Seen, Session, Trial};
+use super::{CaseSession, ReceivedMessage, Trial};
 use crate::{
     verdict::{Outcome, Stop},
     wire,
@@ -23,7 +23,7 @@ impl Trial {
     /// # Errors
     ///
     /// As [`Self::agree`].
-    pub(crate) fn agree_on(&mut self, extensions: &[&str]) -> Outcome<Session> {
+    pub(crate) fn agree_on(&mut self, extensions: &[&str]) -> Outcome<CaseSession> {
         Ok(self.agree(extensions, &json!({}))?.0)
     }
 
@@ -34,7 +34,11 @@ impl Trial {
     ///
     /// A failure when no `session.ready` comes, [`Stop::Unsupported`] when it leaves one of them
     /// out.
-    pub(crate) fn agree(&mut self, extensions: &[&str], more: &Value) -> Outcome<(Session, Seen)> {
+    pub(crate) fn agree(
+        &mut self,
+        extensions: &[&str],
+        more: &Value,
+    ) -> Outcome<(CaseSession, ReceivedMessage)> {
         let from = self.history.len();
         let session = self.open_offering(extensions, more)?;
         let ready = self.expect_within(
@@ -63,7 +67,7 @@ impl Trial {
     /// When the program cannot be started.
     pub(crate) fn tell(
         &mut self,
-        session: &Session,
+        session: &CaseSession,
         kind: &str,
         members: &Value,
     ) -> Outcome<usize> {
@@ -77,7 +81,7 @@ impl Trial {
     /// When the program cannot be started.
     pub(crate) fn tell_deviant(
         &mut self,
-        session: &Session,
+        session: &CaseSession,
         kind: &str,
         members: &Value,
     ) -> Outcome<usize> {
@@ -91,7 +95,7 @@ impl Trial {
     /// When the program cannot be started.
     pub(crate) fn announce(
         &mut self,
-        session: &Session,
+        session: &CaseSession,
         name: &str,
         mime: &str,
         path: &Path,
@@ -107,7 +111,7 @@ impl Trial {
     /// When the program cannot be started.
     pub(crate) fn input_as(
         &mut self,
-        session: &Session,
+        session: &CaseSession,
         turn: &str,
         content: &str,
     ) -> Outcome<usize> {
@@ -125,7 +129,7 @@ impl Trial {
     /// [`Stop::Skip`] when the probe lacks an operation.
     pub(crate) fn probe_as(
         &mut self,
-        session: &Session,
+        session: &CaseSession,
         turn: &str,
         ops: &Value,
     ) -> Outcome<usize> {
@@ -138,7 +142,7 @@ impl Trial {
     /// # Errors
     ///
     /// [`Stop::Skip`] without the probe, a failure when no tick shows that it runs.
-    pub(crate) fn busy_as(&mut self, session: &Session, turn: &str) -> Outcome<usize> {
+    pub(crate) fn busy_as(&mut self, session: &CaseSession, turn: &str) -> Outcome<usize> {
         let from = self.probe_as(session, turn, &json!([["until_stop"]]))?;
         self.expect(from, session, "output")?;
         Ok(from)
@@ -151,11 +155,11 @@ impl Trial {
     /// A failure under this case's clause when it does not come.
     pub(crate) fn end_of_turn(
         &self,
-        session: &Session,
+        session: &CaseSession,
         turn: &str,
         from: usize,
         within: Duration,
-    ) -> Outcome<Seen> {
+    ) -> Outcome<ReceivedMessage> {
         let expected = format!("a `turn.complete` of {turn} within {within:.1?}");
         self.expect_that_within(from, session, expected, within, |seen| {
             seen.is_with("turn.complete", "turn_id", turn)
@@ -163,6 +167,6 @@ impl Trial {
     }
 }
 
-fn message(session: &Session, kind: &str, members: &Value) -> Value {
+fn message(session: &CaseSession, kind: &str, members: &Value) -> Value {
     wire::with(json!({"type":kind,"session_id":session.id()}), members)
 }

@@ -4,21 +4,21 @@ use std::{path::PathBuf, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Seen, Session, Trial};
+use super::{CaseSession, ReceivedMessage, Trial};
 use crate::{
-    history::Link,
+    history::PipePair,
     verdict::{Finding, Outcome, Stop, Tier},
     wire,
 };
 
 /// A guarded action: the file that it creates shows whether it happened.
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
+pub(crate) struct GuardedAction {
     /// The file, which does not exist before.
     pub effect: PathBuf,
 }
 
-impl Ask {
+impl GuardedAction {
     /// Returns true if the action has happened.
     pub(crate) fn done(&self) -> bool {
         self.effect.exists()
@@ -32,14 +32,14 @@ impl Ask {
 
 /// A permission that is asked for.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub(crate) struct AskedPermission {
     /// The `permission.request`.
-    pub seen: Seen,
+    pub seen: ReceivedMessage,
     /// The place of the input that led to it.
     pub from: usize,
 }
 
-impl Request {
+impl AskedPermission {
     /// Returns its `request_id`.
     pub(crate) fn id(&self) -> &str {
         self.seen.text("request_id")
@@ -48,9 +48,9 @@ impl Request {
 
 impl Trial {
     /// A guarded action that has not happened.
-    pub(crate) fn action(&mut self) -> Ask {
+    pub(crate) fn action(&mut self) -> GuardedAction {
         let name = self.fresh("effect");
-        Ask {
+        GuardedAction {
             effect: self.path(&name),
         }
     }
@@ -61,11 +61,15 @@ impl Trial {
     ///
     /// [`Stop::Skip`] without both, [`Stop::Inconclusive`] when the recipe provokes none, a failure
     /// when the probe does not ask.
-    pub(crate) fn ask(&mut self, session: &Session, ask: &Ask) -> Outcome<Request> {
+    pub(crate) fn ask(
+        &mut self,
+        session: &CaseSession,
+        ask: &GuardedAction,
+    ) -> Outcome<AskedPermission> {
         if self.has_probe(&["ask"]) {
             let from = self.probe(session, &json!([["ask", ask.members()]]))?;
             let seen = self.expect(from, session, "permission.request")?;
-            return Ok(Request { seen, from });
+            return Ok(AskedPermission { seen, from });
         }
         let Some(recipe) = self.subject.recipes.permission.clone() else {
             return self.skip("recipe `permission` or probe operation `ask`");
@@ -81,7 +85,7 @@ impl Trial {
             });
             match found {
                 Some(seen) if seen.kind() == "permission.request" => {
-                    return Ok(Request { seen, from });
+                    return Ok(AskedPermission { seen, from });
                 }
                 Some(_) => {
                     self.end_of(session, from)?;
@@ -97,18 +101,22 @@ impl Trial {
     /// # Errors
     ///
     /// [`Stop::Skip`] without the probe, a failure when not all are asked for.
-    pub(crate) fn ask_all(&mut self, session: &Session, asks: &[Ask]) -> Outcome<Vec<Request>> {
+    pub(crate) fn ask_all(
+        &mut self,
+        session: &CaseSession,
+        asks: &[GuardedAction],
+    ) -> Outcome<Vec<AskedPermission>> {
         let mut op = vec![json!("ask")];
-        op.extend(asks.iter().map(Ask::members));
+        op.extend(asks.iter().map(GuardedAction::members));
         let from = self.probe(session, &json!([op]))?;
         let mut requests = Vec::new();
         for ask in asks {
             let resource = ask.effect.display().to_string();
-            let wanted = |seen: &Seen| {
+            let wanted = |seen: &ReceivedMessage| {
                 seen.is_of(session, "permission.request") && seen.text("resource") == resource
             };
             match self.wait(from, self.bounds.deadline, wanted) {
-                Some(seen) => requests.push(Request { seen, from }),
+                Some(seen) => requests.push(AskedPermission { seen, from }),
                 None => {
                     return self.late(
                         format!("{} requests", asks.len()),
@@ -122,11 +130,11 @@ impl Trial {
 
     /// Returns the request that the session's turn waits for, in words, and its place in the
     /// history: a request whose turn has not ended.
-    pub(super) fn pending(&self, session: &Session) -> Option<(usize, String)> {
+    pub(super) fn pending(&self, session: &CaseSession) -> Option<(usize, String)> {
         let mut pending: Option<(usize, String, String, Option<Duration>)> = None;
         self.history.scan(0, |index, record| {
             let message = record.adapter_message().or(record.host_message())?;
-            if record.link != Link::Upper || wire::session(message) != session.id() {
+            if record.link != PipePair::Upper || wire::session(message) != session.id() {
                 return None;
             }
             let id = wire::text(message, "request_id");
@@ -169,7 +177,7 @@ impl Trial {
 
     /// Fails because something of a session was not seen in time; mentions a permission that its
     /// turn waits for.
-    pub(super) fn late_in<T>(&self, session: &Session, finding: Finding) -> Outcome<T> {
+    pub(super) fn late_in<T>(&self, session: &CaseSession, finding: Finding) -> Outcome<T> {
         let mut finding = finding;
         match self.pending(session) {
             Some((place, hint)) => (finding.record, finding.hint) = (Some(place), Some(hint)),
@@ -179,11 +187,11 @@ impl Trial {
     }
 
     /// The place of the last message of a session.
-    fn last_of(&self, session: &Session) -> Option<usize> {
+    fn last_of(&self, session: &CaseSession) -> Option<usize> {
         let mut last = None;
         self.history.scan(0, |index, record| {
             let message = record.adapter_message().or(record.host_message())?;
-            if record.link == Link::Upper && wire::session(message) == session.id() {
+            if record.link == PipePair::Upper && wire::session(message) == session.id() {
                 last = Some(index);
             }
             None::<()>
@@ -198,8 +206,8 @@ impl Trial {
     /// When the program cannot be started.
     pub(crate) fn answer(
         &mut self,
-        session: &Session,
-        request: &Request,
+        session: &CaseSession,
+        request: &AskedPermission,
         approved: bool,
     ) -> Outcome<usize> {
         self.tell(

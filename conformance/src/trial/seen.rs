@@ -4,15 +4,15 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use super::{Session, Trial};
+use super::{CaseSession, Trial};
 use crate::{
-    history::{Event, Link, Record},
+    history::{PipePair, Record, RecordedEvent},
     wire::{self, Message, Parsed},
 };
 
 /// A received message, and its place in the history.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedMessage {
     /// Place.
     pub index: usize,
     /// When it came.
@@ -21,10 +21,10 @@ pub(crate) struct Seen {
     pub parsed: Arc<Parsed>,
 }
 
-impl Seen {
+impl ReceivedMessage {
     pub(super) fn from_record(index: usize, record: &Record) -> Option<Self> {
         match &record.event {
-            Event::Adapter { parsed, .. } | Event::Host { parsed, .. }
+            RecordedEvent::Adapter { parsed, .. } | RecordedEvent::Host { parsed, .. }
                 if parsed.message().is_some() =>
             {
                 Some(Self {
@@ -54,7 +54,7 @@ impl Seen {
     }
 
     /// Returns whether it is of a session and a type.
-    pub(crate) fn is_of(&self, session: &Session, kind: &str) -> bool {
+    pub(crate) fn is_of(&self, session: &CaseSession, kind: &str) -> bool {
         self.session() == session.id() && self.kind() == kind
     }
 
@@ -101,7 +101,7 @@ impl Seen {
 
 /// The text of an answer: an adapter cuts it into outputs as it likes, so only the joined contents
 /// mean anything.
-pub(crate) fn answer_of<'a>(messages: impl IntoIterator<Item = &'a Seen>) -> String {
+pub(crate) fn answer_of<'a>(messages: impl IntoIterator<Item = &'a ReceivedMessage>) -> String {
     messages
         .into_iter()
         .map(|seen| seen.on_channel("stdout"))
@@ -110,11 +110,11 @@ pub(crate) fn answer_of<'a>(messages: impl IntoIterator<Item = &'a Seen>) -> Str
 
 impl Trial {
     /// Everything that the adapter's side wrote on the upper link, from a place on.
-    pub(crate) fn seen_from(&self, from: usize) -> Vec<Seen> {
+    pub(crate) fn seen_from(&self, from: usize) -> Vec<ReceivedMessage> {
         let mut seen = Vec::new();
         self.history.scan(from, |index, record| {
-            if record.link == Link::Upper && record.adapter_message().is_some() {
-                seen.extend(Seen::from_record(index, record));
+            if record.link == PipePair::Upper && record.adapter_message().is_some() {
+                seen.extend(ReceivedMessage::from_record(index, record));
             }
             None::<()>
         });
@@ -122,14 +122,20 @@ impl Trial {
     }
 
     /// Returns the number of bytes that the program wrote between two places, for a session or for all.
-    pub(crate) fn bytes_written(&self, s: Option<&Session>, from: usize, until: usize) -> usize {
+    pub(crate) fn bytes_written(
+        &self,
+        s: Option<&CaseSession>,
+        from: usize,
+        until: usize,
+    ) -> usize {
         let mut written = 0;
         self.history.scan(from, |index, record| {
-            let of_session = |s: &Session| {
+            let of_session = |s: &CaseSession| {
                 let message = record.adapter_message();
                 message.is_some_and(|message| wire::session(message) == s.id())
             };
-            if let (Link::Upper, Event::Adapter { bytes, .. }) = (record.link, &record.event)
+            if let (PipePair::Upper, RecordedEvent::Adapter { bytes, .. }) =
+                (record.link, &record.event)
                 && s.is_none_or(of_session)
                 && index < until
             {
@@ -141,38 +147,38 @@ impl Trial {
     }
 
     /// Everything that the program wrote for a session.
-    pub(crate) fn of_session(&self, session: &Session) -> Vec<Seen> {
+    pub(crate) fn of_session(&self, session: &CaseSession) -> Vec<ReceivedMessage> {
         self.since(0, session)
     }
 
     /// The same from a place on.
-    pub(crate) fn since(&self, from: usize, session: &Session) -> Vec<Seen> {
+    pub(crate) fn since(&self, from: usize, session: &CaseSession) -> Vec<ReceivedMessage> {
         let mut seen = self.seen_from(from);
         seen.retain(|seen| seen.session() == session.id());
         seen
     }
 
     /// Returns whether a message of a type has come for a session, from a place on.
-    pub(crate) fn has_come(&self, from: usize, session: &Session, kind: &str) -> bool {
+    pub(crate) fn has_come(&self, from: usize, session: &CaseSession, kind: &str) -> bool {
         let seen = self.seen_from(from);
         seen.iter().any(|seen| seen.is_of(session, kind))
     }
 
     /// Everything of a type that the program wrote for a session.
-    pub(crate) fn of_kind(&self, session: &Session, kind: &str) -> Vec<Seen> {
+    pub(crate) fn of_kind(&self, session: &CaseSession, kind: &str) -> Vec<ReceivedMessage> {
         let mut seen = self.of_session(session);
         seen.retain(|seen| seen.kind() == kind);
         seen
     }
 
     /// Returns the number of the program's messages of a type for a session.
-    pub(crate) fn count(&self, session: &Session, kind: &str) -> usize {
+    pub(crate) fn count(&self, session: &CaseSession, kind: &str) -> usize {
         self.of_kind(session, kind).len()
     }
 
     /// Returns the program's messages for sessions that were never opened, without messages of the
     /// pipe.
-    pub(crate) fn for_strangers(&self) -> Vec<Seen> {
+    pub(crate) fn for_strangers(&self) -> Vec<ReceivedMessage> {
         let mut opened: HashSet<String> = HashSet::from([String::new()]);
         self.history.scan(0, |_, record| {
             let start = record

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Seen, Session, Trial, TurnSeen, answer_of};
+use super::{CaseSession, ReceivedMessage, Trial, TurnSeen, answer_of};
 use crate::verdict::{Outcome, Stop, Tier};
 
 /// Number of attempts of a recipe.
@@ -29,7 +29,7 @@ impl Trial {
     /// # Errors
     ///
     /// [`Stop::Skip`] if the probe lacks an operation.
-    pub(crate) fn probe(&mut self, session: &Session, ops: &Value) -> Outcome<usize> {
+    pub(crate) fn probe(&mut self, session: &CaseSession, ops: &Value) -> Outcome<usize> {
         self.may_probe(ops)?;
         let script = Self::script(ops);
         self.input(session, script)
@@ -41,7 +41,7 @@ impl Trial {
     ///
     /// [`Stop::Skip`] when the probe lacks an operation, [`Stop::Unsupported`] when it refuses one,
     /// a failure when the turn does not end.
-    pub(crate) fn probe_turn(&mut self, session: &Session, ops: &Value) -> Outcome<TurnSeen> {
+    pub(crate) fn probe_turn(&mut self, session: &CaseSession, ops: &Value) -> Outcome<TurnSeen> {
         let from = self.probe(session, ops)?;
         let turn = self.end_of(session, from)?;
         Self::supported(&turn.messages)?;
@@ -53,7 +53,7 @@ impl Trial {
     /// # Errors
     ///
     /// As [`Self::probe_turn`].
-    pub(crate) fn probe_echo(&mut self, session: &Session, text: &str) -> Outcome<String> {
+    pub(crate) fn probe_echo(&mut self, session: &CaseSession, text: &str) -> Outcome<String> {
         self.may_probe(&json!([["echo"]]))?;
         let content = Self::echo(text);
         let turn = self.turn(session, content)?;
@@ -62,7 +62,7 @@ impl Trial {
     }
 
     /// The object that an operation answered with: one in the text that holds `"$probe":1` and the member.
-    pub(crate) fn probe_answer(messages: &[Seen], member: &str) -> Option<Value> {
+    pub(crate) fn probe_answer(messages: &[ReceivedMessage], member: &str) -> Option<Value> {
         let text = answer_of(messages);
         let mut from = 0;
         while let Some(at) = text[from..].find('{').map(|place| from + place) {
@@ -85,7 +85,7 @@ impl Trial {
     /// # Errors
     ///
     /// As [`Self::probe_turn`].
-    pub(crate) fn report(&mut self, session: &Session) -> Outcome<Value> {
+    pub(crate) fn report(&mut self, session: &CaseSession) -> Outcome<Value> {
         let turn = self.probe_turn(session, &json!([["report"]]))?;
         match Self::probe_answer(&turn.messages, "inputs") {
             Some(report) => Ok(report),
@@ -98,7 +98,7 @@ impl Trial {
     /// # Errors
     ///
     /// [`Stop::Skip`] without probe and recipe; [`Stop::Inconclusive`] when the recipe's turn ends by itself.
-    pub(crate) fn busy(&mut self, session: &Session) -> Outcome<usize> {
+    pub(crate) fn busy(&mut self, session: &CaseSession) -> Outcome<usize> {
         if self.has_probe(&["until_stop"]) {
             let from = self.probe(session, &json!([["until_stop"]]))?;
             // A tick shows that the turn runs.
@@ -114,7 +114,7 @@ impl Trial {
         let from = self.input(session, long)?;
         // It runs when it has had the time of several turns and has not ended; a serial adapter
         // answers no fence now.
-        let ended = |seen: &Seen| seen.is_of(session, "turn.complete");
+        let ended = |seen: &ReceivedMessage| seen.is_of(session, "turn.complete");
         if self.wait(from, self.quiet(), ended).is_some() {
             return self.inconclusive("recipe `long` ended by itself before it could be stopped");
         }
@@ -126,7 +126,7 @@ impl Trial {
     /// # Errors
     ///
     /// As [`Self::probe`].
-    pub(crate) fn sleeping(&mut self, session: &Session, millis: u64) -> Outcome<usize> {
+    pub(crate) fn sleeping(&mut self, session: &CaseSession, millis: u64) -> Outcome<usize> {
         self.probe(session, &json!([["sleep", millis]]))
     }
 
@@ -147,7 +147,7 @@ impl Trial {
     /// # Errors
     ///
     /// [`Stop::Skip`] without both.
-    pub(crate) fn failing(&mut self, session: &Session) -> Outcome<usize> {
+    pub(crate) fn failing(&mut self, session: &CaseSession) -> Outcome<usize> {
         if self.has_probe(&["fail"]) {
             return self.probe(session, &json!([["fail", "asked to fail"]]));
         }
@@ -165,11 +165,11 @@ impl Trial {
     /// [`Stop::Skip`] without both, [`Stop::Inconclusive`] when the recipe provokes none.
     pub(crate) fn file_sent(
         &mut self,
-        session: &Session,
+        session: &CaseSession,
         name: &str,
         mime: &str,
         bytes: usize,
-    ) -> Outcome<Seen> {
+    ) -> Outcome<ReceivedMessage> {
         let of_file = |turn: TurnSeen| {
             turn.messages
                 .into_iter()
@@ -195,7 +195,7 @@ impl Trial {
     }
 
     /// Fails over to `unsupported` when the probe refused an operation.
-    pub(crate) fn supported(messages: &[Seen]) -> Outcome {
+    pub(crate) fn supported(messages: &[ReceivedMessage]) -> Outcome {
         match Self::probe_answer(messages, "unsupported") {
             Some(answer) => Err(Stop::Unsupported(format!(
                 "probe operation {}",

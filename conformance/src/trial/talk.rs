@@ -4,9 +4,9 @@ use std::{fmt::Display, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Seen, Trial};
+use super::{ReceivedMessage, Trial};
 use crate::{
-    history::{Event, Link, Record},
+    history::{PipePair, Record, RecordedEvent},
     process::Process,
     verdict::{Ground, Outcome, Stop},
     wire,
@@ -14,13 +14,13 @@ use crate::{
 
 /// A session that the case opened.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Session {
+pub(crate) struct CaseSession {
     id: String,
     /// True if each input of it begins a turn with its own `turn_id`.
     names_turns: bool,
 }
 
-impl Session {
+impl CaseSession {
     /// Returns its id.
     pub(crate) fn id(&self) -> &str {
         &self.id
@@ -60,7 +60,7 @@ impl Trial {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub(crate) fn open(&mut self) -> Outcome<Session> {
+    pub(crate) fn open(&mut self) -> Outcome<CaseSession> {
         let id = self.fresh("s");
         self.open_as(&id)
     }
@@ -70,12 +70,12 @@ impl Trial {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub(crate) fn open_each<const N: usize>(&mut self) -> Outcome<[Session; N]> {
+    pub(crate) fn open_each<const N: usize>(&mut self) -> Outcome<[CaseSession; N]> {
         let ids: [String; N] = std::array::from_fn(|_| self.fresh("s"));
         for id in &ids {
             self.open_as(id)?;
         }
-        Ok(ids.map(Session::named))
+        Ok(ids.map(CaseSession::named))
     }
 
     /// Opens a session under an id.
@@ -83,8 +83,8 @@ impl Trial {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub(crate) fn open_as(&mut self, id: &str) -> Outcome<Session> {
-        let session = Session::named(id);
+    pub(crate) fn open_as(&mut self, id: &str) -> Outcome<CaseSession> {
+        let session = CaseSession::named(id);
         self.tell(&session, "session.start", &json!({}))?;
         Ok(session)
     }
@@ -94,8 +94,12 @@ impl Trial {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub(crate) fn open_offering(&mut self, extensions: &[&str], more: &Value) -> Outcome<Session> {
-        let session = Session::named(self.fresh("s"));
+    pub(crate) fn open_offering(
+        &mut self,
+        extensions: &[&str],
+        more: &Value,
+    ) -> Outcome<CaseSession> {
+        let session = CaseSession::named(self.fresh("s"));
         let start = wire::with(json!({"protocol":1,"extensions":extensions}), more);
         self.tell(&session, "session.start", &start)?;
         Ok(session)
@@ -106,7 +110,11 @@ impl Trial {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub(crate) fn input(&mut self, session: &Session, content: impl Into<Value>) -> Outcome<usize> {
+    pub(crate) fn input(
+        &mut self,
+        session: &CaseSession,
+        content: impl Into<Value>,
+    ) -> Outcome<usize> {
         let mut members = json!({"content":content.into()});
         if session.names_turns {
             members["turn_id"] = self.fresh("turn").into();
@@ -119,7 +127,7 @@ impl Trial {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub(crate) fn quick_input(&mut self, session: &Session) -> Outcome<usize> {
+    pub(crate) fn quick_input(&mut self, session: &CaseSession) -> Outcome<usize> {
         let quick = self.quick();
         self.input(session, quick)
     }
@@ -129,7 +137,7 @@ impl Trial {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub(crate) fn stop(&mut self, session: &Session) -> Outcome<usize> {
+    pub(crate) fn stop(&mut self, session: &CaseSession) -> Outcome<usize> {
         self.tell(session, "stop", &json!({}))
     }
 
@@ -138,7 +146,7 @@ impl Trial {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub(crate) fn close(&mut self, session: &Session) -> Outcome<usize> {
+    pub(crate) fn close(&mut self, session: &CaseSession) -> Outcome<usize> {
         self.tell(session, "session.close", &json!({}))
     }
 
@@ -230,8 +238,9 @@ impl Trial {
 
     /// When the first line at or after a place of the history was written to the program.
     pub(crate) fn sent_at(&self, from: usize) -> Duration {
-        let host =
-            |_, record: &Record| matches!(record.event, Event::Host { .. }).then_some(record.at);
+        let host = |_, record: &Record| {
+            matches!(record.event, RecordedEvent::Host { .. }).then_some(record.at)
+        };
         self.history.scan(from, host).unwrap_or_default()
     }
 
@@ -240,13 +249,13 @@ impl Trial {
         &self,
         from: usize,
         within: Duration,
-        wanted: impl Fn(&Seen) -> bool,
-    ) -> Option<Seen> {
+        wanted: impl Fn(&ReceivedMessage) -> bool,
+    ) -> Option<ReceivedMessage> {
         self.history.wait(from, within, |index, record| {
-            if record.link != Link::Upper || record.adapter_message().is_none() {
+            if record.link != PipePair::Upper || record.adapter_message().is_none() {
                 return None;
             }
-            Seen::from_record(index, record).filter(&wanted)
+            ReceivedMessage::from_record(index, record).filter(&wanted)
         })
     }
 
@@ -255,7 +264,12 @@ impl Trial {
     /// # Errors
     ///
     /// The failure, with what came instead.
-    pub(crate) fn expect(&self, from: usize, session: &Session, kind: &str) -> Outcome<Seen> {
+    pub(crate) fn expect(
+        &self,
+        from: usize,
+        session: &CaseSession,
+        kind: &str,
+    ) -> Outcome<ReceivedMessage> {
         self.expect_within(from, session, kind, self.bounds.deadline)
     }
 
@@ -267,10 +281,10 @@ impl Trial {
     pub(crate) fn expect_within(
         &self,
         from: usize,
-        session: &Session,
+        session: &CaseSession,
         kind: &str,
         within: Duration,
-    ) -> Outcome<Seen> {
+    ) -> Outcome<ReceivedMessage> {
         let expected = format!("`{kind}` for {} within {within:.1?}", session.id());
         self.expect_that_within(from, session, expected, within, |seen| seen.kind() == kind)
     }
@@ -283,12 +297,12 @@ impl Trial {
     pub(crate) fn expect_that_within(
         &self,
         from: usize,
-        session: &Session,
+        session: &CaseSession,
         expected: impl Display,
         within: Duration,
-        wanted: impl Fn(&Seen) -> bool,
-    ) -> Outcome<Seen> {
-        let of_session = |seen: &Seen| seen.session() == session.id() && wanted(seen);
+        wanted: impl Fn(&ReceivedMessage) -> bool,
+    ) -> Outcome<ReceivedMessage> {
+        let of_session = |seen: &ReceivedMessage| seen.session() == session.id() && wanted(seen);
         match self.wait(from, within, of_session) {
             Some(seen) => Ok(seen),
             None => {
@@ -301,7 +315,7 @@ impl Trial {
     }
 
     /// In words, what came for a session from a place on.
-    pub(crate) fn what_came(&self, from: usize, session: &Session) -> String {
+    pub(crate) fn what_came(&self, from: usize, session: &CaseSession) -> String {
         let of_session = self.since(from, session);
         let kinds: Vec<String> = of_session
             .iter()

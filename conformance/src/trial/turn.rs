@@ -4,23 +4,26 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Seen, Session, Trial};
+use super::{CaseSession, ReceivedMessage, Trial};
 use crate::verdict::{Ground, Outcome};
 
 /// A turn that has ended.
 #[derive(Debug, Clone)]
 pub(crate) struct TurnSeen {
     /// Messages before its end, in order.
-    pub messages: Vec<Seen>,
+    pub messages: Vec<ReceivedMessage>,
     /// The `turn.complete`.
-    pub end: Seen,
+    pub end: ReceivedMessage,
     /// From the input to the end.
     pub took: Duration,
 }
 
 impl TurnSeen {
     /// Returns its messages of a type, without its end.
-    pub(crate) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Seen> {
+    pub(crate) fn of_kind<'a>(
+        &'a self,
+        kind: &'a str,
+    ) -> impl Iterator<Item = &'a ReceivedMessage> {
         self.messages.iter().filter(move |seen| seen.kind() == kind)
     }
 
@@ -55,7 +58,7 @@ impl Trial {
     /// The turn does not end in time: a failure under this case's clause.
     pub(crate) fn turn(
         &mut self,
-        session: &Session,
+        session: &CaseSession,
         content: impl Into<Value>,
     ) -> Outcome<TurnSeen> {
         let from = self.input(session, content)?;
@@ -67,7 +70,7 @@ impl Trial {
     /// # Errors
     ///
     /// As [`Self::turn`].
-    pub(crate) fn quick_turn(&mut self, session: &Session) -> Outcome<TurnSeen> {
+    pub(crate) fn quick_turn(&mut self, session: &CaseSession) -> Outcome<TurnSeen> {
         let from = self.quick_input(session)?;
         self.end_of(session, from)
     }
@@ -81,7 +84,7 @@ impl Trial {
     /// # Errors
     ///
     /// It does not arrive: a failure under this case's clause.
-    pub(crate) fn end_of(&mut self, session: &Session, from: usize) -> Outcome<TurnSeen> {
+    pub(crate) fn end_of(&mut self, session: &CaseSession, from: usize) -> Outcome<TurnSeen> {
         self.end_within(session, from, self.bounds.deadline)
     }
 
@@ -92,7 +95,7 @@ impl Trial {
     /// As [`Self::end_of`].
     pub(crate) fn end_within(
         &mut self,
-        session: &Session,
+        session: &CaseSession,
         from: usize,
         within: Duration,
     ) -> Outcome<TurnSeen> {
@@ -127,7 +130,7 @@ impl Trial {
     /// # Errors
     ///
     /// As [`Self::end_of`].
-    pub(crate) fn end_of_burst(&mut self, session: &Session, from: usize) -> Outcome<TurnSeen> {
+    pub(crate) fn end_of_burst(&mut self, session: &CaseSession, from: usize) -> Outcome<TurnSeen> {
         let began = Instant::now();
         let nth = self.ends.get(session.id()).copied().unwrap_or_default();
         let mut come = 0;
@@ -146,7 +149,8 @@ impl Trial {
         let mut count = 0;
         self.history.scan(0, |_, record| {
             count += usize::from(
-                record.link == crate::history::Link::Upper && record.adapter_message().is_some(),
+                record.link == crate::history::PipePair::Upper
+                    && record.adapter_message().is_some(),
             );
             None::<()>
         });
@@ -158,7 +162,7 @@ impl Trial {
     /// # Errors
     ///
     /// A failure under this case's clause.
-    pub(crate) fn settle_ledger(&mut self, session: &Session) -> Outcome {
+    pub(crate) fn settle_ledger(&mut self, session: &CaseSession) -> Outcome {
         self.settle()?;
         let mut inputs = 0;
         self.history.scan(0, |_, record| {
@@ -177,11 +181,16 @@ impl Trial {
     }
 
     /// Waits for the end of the `nth` turn of a session, counted from 0.
-    pub(crate) fn nth_end(&self, session: &Session, nth: usize, within: Duration) -> Option<Seen> {
+    pub(crate) fn nth_end(
+        &self,
+        session: &CaseSession,
+        nth: usize,
+        within: Duration,
+    ) -> Option<ReceivedMessage> {
         let mut count = 0;
         self.history.wait(0, within, |index, record| {
             let message = record.adapter_message()?;
-            if record.link != crate::history::Link::Upper
+            if record.link != crate::history::PipePair::Upper
                 || crate::wire::kind(message) != "turn.complete"
                 || crate::wire::session(message) != session.id()
             {
@@ -189,7 +198,7 @@ impl Trial {
             }
             count += 1;
             (count > nth)
-                .then(|| Seen::from_record(index, record))
+                .then(|| ReceivedMessage::from_record(index, record))
                 .flatten()
         })
     }
@@ -197,10 +206,10 @@ impl Trial {
     /// The end of a turn that is overdue, or why there is none.
     fn late_end(
         &mut self,
-        session: &Session,
+        session: &CaseSession,
         nth: usize,
         began: Instant,
-    ) -> Result<Seen, (String, Ground)> {
+    ) -> Result<ReceivedMessage, (String, Ground)> {
         if let Some(exit) = self.exit_text() {
             return self
                 .nth_end(session, nth, Duration::from_millis(200))

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use serde_json::{Value, json, value::RawValue};
 use trunkline_conformance_mutants::{
     json::{clean, depth, session_named_in},
-    lines::{LONGEST, Line},
+    lines::{InputLine, LONGEST},
 };
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     message::{Message, pong},
     negotiation::{Start, most_sessions},
     schema::Exts,
-    session::{Announced, Input, Process, Session, digest},
+    session::{AdapterProcess, AdapterSession, Announced, TurnInput, digest},
     switches::{
         Mutant::{self, *},
         Variant::*,
@@ -27,24 +27,24 @@ const DEEPEST: usize = 128;
 /// Reads messages and hands each to its session.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    process: Arc<Process>,
+    process: Arc<AdapterProcess>,
 }
 
 impl Inbox {
-    pub(crate) fn new(process: Arc<Process>) -> Self {
+    pub(crate) fn new(process: Arc<AdapterProcess>) -> Self {
         Self { process }
     }
 
     /// Takes a line. What is not a message is skipped and not answered ([frame.6], [msg.4]).
-    pub(crate) fn take(&self, line: Line) {
+    pub(crate) fn take(&self, line: InputLine) {
         match line {
-            Line::Whole(line) if line.len() > LONGEST => {}
-            Line::Whole(line) => self.take_line(&line),
-            Line::Unended(line) => {
+            InputLine::Whole(line) if line.len() > LONGEST => {}
+            InputLine::Whole(line) => self.take_line(&line),
+            InputLine::Unended(line) => {
                 exit_if(CutLineExits);
                 self.take_line(&line);
             }
-            Line::TooLong(first) => {
+            InputLine::TooLong(first) => {
                 exit_if(ExitOnLongLine);
                 let session = session_named_in(&first).and_then(|id| self.process.find(&id));
                 if let Some(session) = session {
@@ -136,7 +136,7 @@ impl Inbox {
 
     fn take_of_session(
         &self,
-        session: &Arc<Session>,
+        session: &Arc<AdapterSession>,
         kind: &str,
         fields: &Fields<'_>,
     ) -> Option<()> {
@@ -150,7 +150,7 @@ impl Inbox {
                 }
                 session.take_file(file);
                 if broken(FileIsTurn) {
-                    session.take_input(Input {
+                    session.take_input(TurnInput {
                         content: Some(String::new()),
                         turn_id: None,
                     });
@@ -170,7 +170,7 @@ impl Inbox {
                     session.answer_permission(&request_id, fields);
                 }
                 if broken(SessionsShareAnswers) {
-                    let waiting = |other: &Arc<Session>| other.oldest_request();
+                    let waiting = |other: &Arc<AdapterSession>| other.oldest_request();
                     let all = self
                         .process
                         .all()
@@ -208,7 +208,7 @@ impl Inbox {
         Some(())
     }
 
-    fn input(&self, session: &Arc<Session>, fields: &Fields<'_>) -> Option<()> {
+    fn input(&self, session: &Arc<AdapterSession>, fields: &Fields<'_>) -> Option<()> {
         let content = match fields.text("content") {
             Field::Is(content) => content,
             Field::Absent if broken(AbsentContentDropped) => return None,
@@ -244,7 +244,7 @@ impl Inbox {
         match mode.as_deref() {
             Some("steer") => session.steer(content, turn_id, message_id),
             Some(mode) if mode != "turn" && broken(UnknownModeDrops) => {}
-            _ => session.take_input(Input {
+            _ => session.take_input(TurnInput {
                 content: Some(content),
                 turn_id,
             }),
@@ -275,7 +275,7 @@ impl Inbox {
                 .iter()
                 .for_each(|session| self.close(session));
         }
-        let session = Session::open(id, start, &self.process);
+        let session = AdapterSession::open(id, start, &self.process);
         if let Some((_, most)) = most_sessions()
             && self.process.sessions().len() > most
         {
@@ -286,7 +286,7 @@ impl Inbox {
         }
     }
 
-    fn close(&self, session: &Arc<Session>) {
+    fn close(&self, session: &Arc<AdapterSession>) {
         if broken(CloseStopsAll) {
             self.process.stop_all();
         }
@@ -404,7 +404,7 @@ fn some_id(field: Field<String>) -> Option<Option<String>> {
     clippy::option_option,
     reason = "the outer option is `None` if the message is dropped"
 )]
-fn turn_id(session: &Session, fields: &Fields<'_>) -> Option<Option<String>> {
+fn turn_id(session: &AdapterSession, fields: &Fields<'_>) -> Option<Option<String>> {
     if session.has(Exts::TURNS) {
         some_id(fields.optional_id("turn_id"))
     } else {
@@ -456,19 +456,19 @@ fn in_a_file(fields: &Fields<'_>) -> Option<Result<String, String>> {
 }
 
 /// Reports to a session a file that is not what was announced ([large.1]).
-fn refused(session: &Session, name: &str) -> Message {
+fn refused(session: &AdapterSession, name: &str) -> Message {
     let text = format!("{name} was not taken: it is not what was announced");
     report_error(session, "file_refused", &text)
 }
 
 /// Reports to a session a line that was too long for it ([frame.5]).
-fn too_long(session: &Session) -> Message {
+fn too_long(session: &AdapterSession) -> Message {
     let text = "a line over the limit of 16 MiB was skipped";
     report_error(session, "oversize", text)
 }
 
 /// An `error` that ends nothing, or its text if the session does not take events.
-fn report_error(session: &Session, category: &str, text: &str) -> Message {
+fn report_error(session: &AdapterSession, category: &str, text: &str) -> Message {
     if !session.has(Exts::EVENTS) {
         return Message::system(text);
     }

@@ -22,7 +22,7 @@ use trunkline_conformance_mutants::{adapter as switches, schema, sleep};
 
 use crate::{
     inbox::Inbox,
-    session::Process,
+    session::AdapterProcess,
     switches::{Mutant::*, Variant::*, broken, varied},
     world::World,
 };
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
 /// Serves stdin to its end ([process.1]).
 fn serve() -> io::Result<()> {
     let probing = std::env::var_os("CONFORM_PROBE").is_some_and(|value| value == "1");
-    let process = Arc::new(Process::new(
+    let process = Arc::new(AdapterProcess::new(
         World::new(probing),
         pipes::stdout()?,
         probe::answer,
@@ -73,7 +73,7 @@ fn serve() -> io::Result<()> {
 }
 
 /// Actions of some variants before they read.
-fn begin_oddly(process: &Arc<Process>) {
+fn begin_oddly(process: &Arc<AdapterProcess>) {
     if broken(Banner) {
         let _ = io::stdout().write_all(b"reference adapter, ready\n");
     }

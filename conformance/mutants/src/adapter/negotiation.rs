@@ -22,7 +22,7 @@ pub(crate) struct Start {
     pub(crate) agreed: Exts,
     /// The conversation to resume: absent, or its native id, which may be missing.
     pub(crate) resume: Option<Option<String>>,
-    pub(crate) options: Options,
+    pub(crate) options: ActiveOptions,
 }
 
 impl Start {
@@ -45,9 +45,9 @@ impl Start {
             _ => None,
         };
         let options = if agreed.has(Exts::OPTIONS) {
-            Options::read(fields)
+            ActiveOptions::read(fields)
         } else {
-            Options::default()
+            ActiveOptions::default()
         };
         let protocol = fields
             .value("protocol")
@@ -118,7 +118,7 @@ impl Start {
 /// Returns the agent's information about a session, sent at once or a little later.
 pub(crate) fn facts(
     agreed: Exts,
-    options: &Options,
+    options: &ActiveOptions,
     native_id: &str,
     context: Option<&str>,
 ) -> Members {
@@ -179,7 +179,7 @@ fn modes() -> Value {
 
 /// The options in force.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Options {
+pub(crate) struct ActiveOptions {
     model: Option<String>,
     reasoning_effort: Option<String>,
     mode: Option<String>,
@@ -194,7 +194,7 @@ pub(crate) struct Options {
 /// The only permission mode: a person is always asked.
 const ASK: &str = "ask";
 
-impl Options {
+impl ActiveOptions {
     fn read(fields: &Fields<'_>) -> Self {
         let mut options = Self::default();
         options.update(fields);
@@ -343,7 +343,7 @@ mod tests {
         let fields = Fields::of_line(
             r#"{"allowed_tools":["Read","Bash(git *)"],"denied_tools":["Bash(*push*)"]}"#,
         );
-        let options = Options::read(&fields.unwrap());
+        let options = ActiveOptions::read(&fields.unwrap());
         assert!(options.permit("Read", "x") && options.permit("Bash", "git log"));
         assert!(
             !options.permit("Bash", "rm x")

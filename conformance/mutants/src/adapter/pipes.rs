@@ -8,16 +8,16 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags, poll};
 use trunkline_conformance_mutants::{
-    lines::{self, LONGEST, Lines},
+    lines::{self, LONGEST, LineReader},
     locks::lock,
-    outbox::{Fault, Outbox},
+    outbox::{Outbox, WriterFault},
     sleep,
 };
 
 use crate::switches::{Mutant::*, broken, find_fault};
 
 /// The lines of the host.
-pub(crate) fn stdin() -> Lines<Reading<StdinLock<'static>>> {
+pub(crate) fn stdin() -> LineReader<Reading<StdinLock<'static>>> {
     let longest = [
         (Limit64k, 64 * 1024),
         (Limit4m, 4 * 1024 * 1024),
@@ -25,13 +25,13 @@ pub(crate) fn stdin() -> Lines<Reading<StdinLock<'static>>> {
         (LongLineKept, usize::MAX),
     ];
     let faults = [
-        (DecodePerChunk, lines::Fault::DecodesReads),
-        (ReadIsLine, lines::Fault::ReadIsLine),
-        (OneLinePerRead, lines::Fault::LinesPerRead(1)),
-        (SplitAtUnicode, lines::Fault::SplitsAtUnicode),
-        (BomIsData, lines::Fault::KeepsBom),
+        (DecodePerChunk, lines::ReaderFault::DecodesReads),
+        (ReadIsLine, lines::ReaderFault::ReadIsLine),
+        (OneLinePerRead, lines::ReaderFault::LinesPerRead(1)),
+        (SplitAtUnicode, lines::ReaderFault::SplitsAtUnicode),
+        (BomIsData, lines::ReaderFault::KeepsBom),
     ];
-    Lines::new(
+    LineReader::new(
         Reading(io::stdin().lock()),
         find_fault(longest).unwrap_or(LONGEST),
         find_fault(faults),
@@ -68,10 +68,13 @@ impl<R: Read> Read for Reading<R> {
 /// The lines to the host. Ends the process where stdout is broken ([process.1]).
 pub(crate) fn stdout() -> io::Result<Outbox> {
     let faults = [
-        (BomOutput, Fault::Bom),
-        (BufferedStdout, Fault::KeepsBelow(8192)),
-        (FlushAtTurnEnd, Fault::KeepsUntil(b"\"turn.complete\"")),
-        (UnlockedWrites, Fault::Unlocked),
+        (BomOutput, WriterFault::Bom),
+        (BufferedStdout, WriterFault::KeepsBelow(8192)),
+        (
+            FlushAtTurnEnd,
+            WriterFault::KeepsUntil(b"\"turn.complete\""),
+        ),
+        (UnlockedWrites, WriterFault::Unlocked),
     ];
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
     Ok(Outbox::start(stdout, find_fault(faults), |written| {

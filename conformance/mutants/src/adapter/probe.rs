@@ -14,7 +14,7 @@ use self::script::{Operation, Script};
 use crate::{
     message::{Members, Message},
     schema::Exts,
-    session::{End, Over, Turn},
+    session::{AdapterTurn, Over, TurnEnd},
     switches::{Mutant::*, Variant::*, broken, varied},
 };
 
@@ -56,10 +56,10 @@ const NAMES: [&str; 22] = [
 const REMEMBERED: &str = "remembered";
 
 /// Serves one turn. An input for which there was no room has no content.
-pub(crate) fn answer(turn: &Turn, content: Option<String>) -> Result<End, Over> {
+pub(crate) fn answer(turn: &AdapterTurn, content: Option<String>) -> Result<TurnEnd, Over> {
     turn.over()?;
     let Some(content) = content else {
-        return Ok(End::failed("busy", "too much waits in this session"));
+        return Ok(TurnEnd::failed("busy", "too much waits in this session"));
     };
     let probing = turn.session.process.world.probing || broken(ProbeAlwaysOn);
     match Script::in_content(&content).filter(|_| probing) {
@@ -68,7 +68,7 @@ pub(crate) fn answer(turn: &Turn, content: Option<String>) -> Result<End, Over> 
     }
 }
 
-fn ordinary(turn: &Turn, content: &str) -> Result<End, Over> {
+fn ordinary(turn: &AdapterTurn, content: &str) -> Result<TurnEnd, Over> {
     if broken(EmptyContentLeftOut) && content.is_empty() {
         turn.emit(Message::output(""))?;
     }
@@ -76,7 +76,7 @@ fn ordinary(turn: &Turn, content: &str) -> Result<End, Over> {
         asking::ask_and_stand_back(turn)?;
     }
     if varied(NoOutput) || content.is_empty() {
-        return Ok(End::completed());
+        return Ok(TurnEnd::completed());
     }
     let content = if broken(StopsAtNul) {
         content.split('\0').next().unwrap_or_default()
@@ -103,7 +103,7 @@ fn ordinary(turn: &Turn, content: &str) -> Result<End, Over> {
         turn.emit(Message::output(&rest[..end]).with_some("message_id", names.message.clone()))?;
         rest = &rest[end..];
     }
-    Ok(End::completed())
+    Ok(TurnEnd::completed())
 }
 
 /// The names of an answer and of a call that belongs to it, for those that give any.
@@ -114,7 +114,7 @@ struct Names {
 }
 
 impl Names {
-    fn for_turn(turn: &Turn) -> Self {
+    fn for_turn(turn: &AdapterTurn) -> Self {
         let names = |message: u64, call: u64| Self {
             message: Some(format!("m-{message}")),
             call: Some(format!("c-{call}")),
@@ -130,18 +130,18 @@ impl Names {
     }
 }
 
-fn run(turn: &Turn, script: Script) -> Result<End, Over> {
+fn run(turn: &AdapterTurn, script: Script) -> Result<TurnEnd, Over> {
     for step in script.steps {
         turn.over()?;
         if let Some(end) = take(turn, Operation::from_step(step), &script.text)? {
             return Ok(end);
         }
     }
-    Ok(End::completed())
+    Ok(TurnEnd::completed())
 }
 
 /// Executes one step. If the turn ends with it, returns the end.
-fn take(turn: &Turn, mut operation: Operation, text: &str) -> Result<Option<End>, Over> {
+fn take(turn: &AdapterTurn, mut operation: Operation, text: &str) -> Result<Option<TurnEnd>, Over> {
     match operation.name.as_str() {
         "hello" => {
             let version = env!("CARGO_PKG_VERSION");
@@ -227,7 +227,7 @@ fn take(turn: &Turn, mut operation: Operation, text: &str) -> Result<Option<End>
         "abort" => std::process::abort(),
         unknown => {
             say(turn, &json!({ "$probe": 1, "unsupported": unknown }))?;
-            return Ok(Some(End::completed()));
+            return Ok(Some(TurnEnd::completed()));
         }
     }
     Ok(None)
@@ -245,28 +245,28 @@ const REASONS: [&str; 7] = [
 ];
 
 /// Says data.
-fn say(turn: &Turn, data: &Value) -> Result<(), Over> {
+fn say(turn: &AdapterTurn, data: &Value) -> Result<(), Over> {
     turn.emit(Message::output(&data.to_string()))
 }
 
-fn completed(end: Value) -> End {
+fn completed(end: Value) -> TurnEnd {
     match end {
-        Value::Object(members) => End::with(members),
+        Value::Object(members) => TurnEnd::with(members),
         Value::String(status) => {
-            End::with(Members::from_iter([("status".to_owned(), status.into())]))
+            TurnEnd::with(Members::from_iter([("status".to_owned(), status.into())]))
         }
-        _ => End::completed(),
+        _ => TurnEnd::completed(),
     }
 }
 
-fn fail(why: Option<&str>) -> End {
+fn fail(why: Option<&str>) -> TurnEnd {
     if broken(FailureExits) {
         std::process::exit(1);
     }
-    End::failed("other", why.unwrap_or("the script fails"))
+    TurnEnd::failed("other", why.unwrap_or("the script fails"))
 }
 
-fn burst(turn: &Turn, pieces: u64, bytes: u64, letter: Option<String>) -> Result<(), Over> {
+fn burst(turn: &AdapterTurn, pieces: u64, bytes: u64, letter: Option<String>) -> Result<(), Over> {
     let letter = letter
         .filter(|letter| letter.len() == 1)
         .unwrap_or_else(|| "x".to_owned());
@@ -296,7 +296,7 @@ fn burst(turn: &Turn, pieces: u64, bytes: u64, letter: Option<String>) -> Result
     Ok(())
 }
 
-fn busy(turn: &Turn, time: Option<Duration>) -> Result<(), Over> {
+fn busy(turn: &AdapterTurn, time: Option<Duration>) -> Result<(), Over> {
     let until = time.map(|time| Instant::now() + time.min(Duration::from_secs(86_400)));
     loop {
         let left = until.map_or(TICK, |until| {
@@ -313,7 +313,7 @@ fn busy(turn: &Turn, time: Option<Duration>) -> Result<(), Over> {
 }
 
 /// Writes a file and announces it once it is complete ([file.3]).
-fn file(turn: &Turn, operation: &mut Operation) -> Result<Option<End>, Over> {
+fn file(turn: &AdapterTurn, operation: &mut Operation) -> Result<Option<TurnEnd>, Over> {
     let name = operation.text().unwrap_or_else(|| "probe.bin".to_owned());
     let mime = operation
         .text()
@@ -322,7 +322,7 @@ fn file(turn: &Turn, operation: &mut Operation) -> Result<Option<End>, Over> {
     let folder = match turn.session.folder() {
         Ok(folder) => folder,
         Err(error) => {
-            return Ok(Some(End::failed(
+            return Ok(Some(TurnEnd::failed(
                 "other",
                 &format!("no folder for files: {error}"),
             )));
@@ -355,7 +355,7 @@ fn file(turn: &Turn, operation: &mut Operation) -> Result<Option<End>, Over> {
         turn.rest(Duration::from_millis(300))?;
     }
     if let Err(error) = std::fs::write(&path, vec![b'x'; bytes]) {
-        return Ok(Some(End::failed(
+        return Ok(Some(TurnEnd::failed(
             "other",
             &format!("the file was not written: {error}"),
         )));

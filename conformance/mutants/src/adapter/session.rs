@@ -21,22 +21,22 @@ use trunkline_conformance_mutants::{
 };
 
 pub(crate) use self::{
-    ending::End,
+    ending::TurnEnd,
     ledger::{Announced, Ledger, digest},
-    process::Process,
-    requests::{Answer, Choice, Request, allows},
-    turn::Turn,
-    turns::Input,
+    process::AdapterProcess,
+    requests::{HostReply, OfferedChoice, WaitingRequest, allows},
+    turn::AdapterTurn,
+    turns::TurnInput,
 };
 use crate::{
     fields::Fields,
     message::{Members, Message},
-    negotiation::{Options, PROTOCOL, Start, facts},
+    negotiation::{ActiveOptions, PROTOCOL, Start, facts},
     schema::Exts,
     switches::{Mutant::*, Variant::*, broken, varied},
     world::{Memory, Values},
 };
-use turns::Running;
+use turns::ActiveTurn;
 
 /// Waiting bytes of a session before its turn waits too ([flow.3]).
 const ROOM: usize = 256 * 1024;
@@ -55,32 +55,32 @@ pub(crate) enum Over {
 
 /// A session that is open, or was.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct AdapterSession {
     pub(crate) id: String,
     pub(crate) agreed: Exts,
-    pub(crate) process: Arc<Process>,
+    pub(crate) process: Arc<AdapterProcess>,
     /// The agent's own id of it.
     native_id: String,
-    state: Mutex<State>,
+    state: Mutex<AdapterState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    phase: Phase,
-    queue: VecDeque<Input>,
+struct AdapterState {
+    phase: AdapterPhase,
+    queue: VecDeque<TurnInput>,
     queued_bytes: usize,
-    running: Option<Running>,
+    running: Option<ActiveTurn>,
     /// True if a thread serves the turns.
     worker: bool,
-    requests: BTreeMap<String, Request>,
+    requests: BTreeMap<String, WaitingRequest>,
     /// Effects of settled requests, which must not be read again.
     stale: BTreeMap<String, PathBuf>,
     ledger: Ledger,
     values: Values,
-    options: Options,
+    options: ActiveOptions,
     /// Options at its start.
-    first_options: Options,
+    first_options: ActiveOptions,
     folder: Option<PathBuf>,
     out: VecDeque<String>,
     out_bytes: usize,
@@ -99,18 +99,18 @@ struct State {
     scheduled: bool,
 }
 
-impl State {
+impl AdapterState {
     fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open)
+        matches!(self.phase, AdapterPhase::Open)
     }
 
     fn is_closed(&self) -> bool {
-        matches!(self.phase, Phase::Closed)
+        matches!(self.phase, AdapterPhase::Closed)
     }
 }
 
 #[derive(Debug, Default)]
-enum Phase {
+enum AdapterPhase {
     #[default]
     Open,
     /// Ended from this side, in the only way that the host understands ([session.8]).
@@ -118,9 +118,9 @@ enum Phase {
     Closed,
 }
 
-impl Session {
+impl AdapterSession {
     /// Opens a session and sends its first message ([ext.2]).
-    pub(crate) fn open(id: String, start: Start, process: &Arc<Process>) -> Arc<Self> {
+    pub(crate) fn open(id: String, start: Start, process: &Arc<AdapterProcess>) -> Arc<Self> {
         let world = &process.world;
         let recalled = start.resume.as_ref().map(|native| {
             let native = native.clone().filter(|_| !broken(ResumeClaimed))?;
@@ -149,11 +149,11 @@ impl Session {
         let ready = start.ready(&native_id, context);
         let foreign = start.is_foreign();
         let first_options = start.options.clone();
-        let state = State {
+        let state = AdapterState {
             values,
             options: start.options,
             first_options,
-            ..State::default()
+            ..AdapterState::default()
         };
         let session = Arc::new(Self {
             id,
@@ -292,14 +292,14 @@ impl Session {
     }
 
     /// Returns the state for a later session that resumes this one.
-    fn memory(state: &mut State) -> Memory {
+    fn memory(state: &mut AdapterState) -> Memory {
         Memory {
             values: std::mem::take(&mut state.values),
             cwd: state.options.cwd.clone(),
         }
     }
 
-    fn next_line(&self, state: &mut State, taken: usize, most: usize) -> Option<String> {
+    fn next_line(&self, state: &mut AdapterState, taken: usize, most: usize) -> Option<String> {
         if taken > 0 && taken + state.out.front()?.len() > most {
             return None;
         }
@@ -310,7 +310,7 @@ impl Session {
     }
 
     /// Puts a message behind what waits. Nothing goes out once the session is closed ([session.4]).
-    fn send(self: &Arc<Self>, state: &mut State, message: Message) {
+    fn send(self: &Arc<Self>, state: &mut AdapterState, message: Message) {
         if varied(Cuts) {
             return message
                 .halves()
@@ -320,7 +320,7 @@ impl Session {
         self.send_whole(state, message);
     }
 
-    fn send_whole(self: &Arc<Self>, state: &mut State, message: Message) {
+    fn send_whole(self: &Arc<Self>, state: &mut AdapterState, message: Message) {
         if state.is_closed() && !broken(SpeaksAfterClose) {
             return;
         }
@@ -355,22 +355,22 @@ impl Session {
         self.schedule(state);
     }
 
-    fn schedule(self: &Arc<Self>, state: &mut State) {
+    fn schedule(self: &Arc<Self>, state: &mut AdapterState) {
         if !state.scheduled && state.pauses == 0 && !state.out.is_empty() {
             state.scheduled = true;
             self.process.outbox.schedule(self.clone());
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, AdapterState> {
         lock(&self.state)
     }
 
     fn wait<'a>(
         &self,
-        state: MutexGuard<'a, State>,
+        state: MutexGuard<'a, AdapterState>,
         until: Option<Instant>,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, AdapterState> {
         let left = until.map_or(Duration::MAX, |until| {
             until.saturating_duration_since(Instant::now())
         });
@@ -378,7 +378,7 @@ impl Session {
     }
 }
 
-impl Source for Session {
+impl Source for AdapterSession {
     fn take_lines(self: Arc<Self>, most: usize) -> Vec<u8> {
         let mut state = self.lock();
         state.scheduled = false;

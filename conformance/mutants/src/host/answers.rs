@@ -5,7 +5,7 @@ use trunkline_conformance_mutants::json::quote;
 use crate::message::Message;
 use crate::relay::Relay;
 use crate::schema::Exts;
-use crate::session::Session;
+use crate::session::HubSession;
 use crate::switches::{Mutant::*, broken};
 
 /// The facts that an update may change.
@@ -62,7 +62,7 @@ impl Relay {
     }
 
     /// Passes a steer on where the agent takes it; else nothing was delivered ([turn.10]).
-    pub(crate) fn steer(&mut self, session: &mut Session, message: &Message) {
+    pub(crate) fn steer(&mut self, session: &mut HubSession, message: &Message) {
         let message_id = message.text("message_id");
         let able = session.wire.as_ref().is_some_and(|wire| wire.steers)
             && session.agreed().has(Exts::TURNS);
@@ -91,7 +91,7 @@ impl Relay {
 
     pub(crate) fn say_undelivered(
         &mut self,
-        session: &mut Session,
+        session: &mut HubSession,
         message_id: Option<&str>,
         reason: &str,
     ) {
@@ -105,7 +105,7 @@ impl Relay {
     }
 
     /// Passes an update on where the agent takes it; else nothing has changed.
-    pub(crate) fn update(&mut self, session: &mut Session, update: &Message) {
+    pub(crate) fn update(&mut self, session: &mut HubSession, update: &Message) {
         let able = session.agreed().has(Exts::OPTIONS);
         if able || broken(TypesBeforeReady) {
             session.updates += 1;
@@ -123,7 +123,7 @@ impl Relay {
     }
 
     /// The values in force, unchanged.
-    pub(crate) fn say_facts(&mut self, session: &mut Session) {
+    pub(crate) fn say_facts(&mut self, session: &mut HubSession) {
         if broken(UpdateUnanswered) {
             return;
         }
@@ -142,7 +142,7 @@ impl Relay {
     }
 
     /// Remembers the values that an agent reports as in force.
-    pub(crate) fn learn(session: &mut Session, info: &Message) {
+    pub(crate) fn learn(session: &mut HubSession, info: &Message) {
         for name in UPDATED {
             if let Some(raw) = info.raw(name) {
                 session.facts.retain(|(known, _)| known != name);

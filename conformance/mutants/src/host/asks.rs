@@ -7,7 +7,7 @@ use trunkline_conformance_mutants::json::quote;
 use crate::message::Message;
 use crate::relay::Relay;
 use crate::schema::Exts;
-use crate::session::{Request, Session};
+use crate::session::{HubRequest, HubSession};
 use crate::switches::{Mutant::*, broken};
 
 /// The requests of one session that may wait at a time; further ones are denied at once.
@@ -17,7 +17,7 @@ impl Relay {
     /// Asks the hub, unless it cannot be asked.
     pub(crate) fn ask(
         &mut self,
-        session: &mut Session,
+        session: &mut HubSession,
         mut message: Message,
         turn: Option<String>,
     ) {
@@ -34,7 +34,7 @@ impl Relay {
             );
             return;
         }
-        let request = Request {
+        let request = HubRequest {
             id,
             question,
             turn,
@@ -65,7 +65,7 @@ impl Relay {
     }
 
     /// Passes the hub's answer on, if a request waits for it; only `true` approves.
-    pub(crate) fn answer(&mut self, session: &mut Session, message: &Message) {
+    pub(crate) fn answer(&mut self, session: &mut HubSession, message: &Message) {
         let Some(id) = message.text("request_id") else {
             return;
         };
@@ -141,7 +141,7 @@ impl Relay {
     }
 
     /// The adapter withdraws a request; nothing is written for it.
-    pub(crate) fn withdraw(&mut self, session: &mut Session, message: &Message) {
+    pub(crate) fn withdraw(&mut self, session: &mut HubSession, message: &Message) {
         let Some(id) = message.text("request_id") else {
             return;
         };
@@ -158,15 +158,15 @@ impl Relay {
     /// Settles as denied whatever `concerns` names, on both sides.
     pub(crate) fn settle(
         &mut self,
-        session: &mut Session,
+        session: &mut HubSession,
         reason: &'static str,
-        concerns: impl Fn(&Request) -> bool,
+        concerns: impl Fn(&HubRequest) -> bool,
     ) {
         let (settled, pending) = std::mem::take(&mut session.requests)
             .into_iter()
             .partition(concerns);
         session.requests = pending;
-        let settled: Vec<Request> = settled;
+        let settled: Vec<HubRequest> = settled;
         for request in settled {
             let left = broken(StopLeavesPending) && reason == "stopped"
                 || broken(QuestionLeft) && request.question;
@@ -187,7 +187,12 @@ impl Relay {
         }
     }
 
-    pub(crate) fn write_denial(&mut self, session: &Session, request: &Request, reason: &str) {
+    pub(crate) fn write_denial(
+        &mut self,
+        session: &HubSession,
+        request: &HubRequest,
+        reason: &str,
+    ) {
         if request.question {
             let answer = Message::down("input.response", &session.id)
                 .with("request_id", &request.id)
@@ -200,8 +205,8 @@ impl Relay {
 
     fn write_answer(
         &mut self,
-        session: &Session,
-        request: &Request,
+        session: &HubSession,
+        request: &HubRequest,
         approved: bool,
         fields: Vec<(&'static str, String)>,
     ) {

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
-use trunkline_conformance_mutants::{lines::Line, locks::lock, outbox::Outbox, sleep};
+use trunkline_conformance_mutants::{lines::InputLine, locks::lock, outbox::Outbox, sleep};
 
-use crate::event::{Credits, Event, Exit};
+use crate::event::{Credits, Exit, RelayEvent};
 use crate::pipes;
 use crate::stdout::Stdout;
 use crate::switches::{Mutant::*, Variant::*, broken, varied};
@@ -33,7 +33,7 @@ const PASSED: [&str; 7] = ["HOME", "PATH", "TERM", "LANG", "USER", "LOGNAME", "S
 
 /// A running adapter. Dropping it kills its group and reaps it.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct ChildAdapter {
     /// The number of the agent that it serves.
     pub(crate) agent: usize,
     pub(crate) stdin: Outbox,
@@ -57,25 +57,25 @@ pub(crate) struct Process {
     /// When its stdout ended.
     pub(crate) ended: Option<Instant>,
     /// Next step of an orderly end, and its time.
-    pub(crate) ending: Option<(Step, Instant)>,
+    pub(crate) ending: Option<(CloseStep, Instant)>,
 }
 
 /// The steps of [process.2] after the closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum CloseStep {
     Eof,
     Term,
     Kill,
 }
 
-impl Process {
+impl ChildAdapter {
     /// Starts a command line and the threads that serve its pipes.
     pub(crate) fn start(
         number: u64,
         agent: usize,
         command: &[String],
         tmp: PathBuf,
-        events: &SyncSender<Event>,
+        events: &SyncSender<RelayEvent>,
     ) -> io::Result<Self> {
         let wrapped = if varied(Vh16) || broken(NamespaceLeft) {
             crate::namespace::within(command)
@@ -112,7 +112,7 @@ impl Process {
         let told = events.clone();
         let stdin = pipes::writer(stdin, move |result| {
             if result.is_err() && broken(BrokenPipeFatal) {
-                drop(told.send(Event::End));
+                drop(told.send(RelayEvent::End));
             }
         });
         Ok(Self {
@@ -178,7 +178,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildAdapter {
     fn drop(&mut self) {
         if !broken(NeverKills) && !broken(ZombiesLeft) {
             self.reap();
@@ -252,7 +252,7 @@ fn drain(mut pipe: impl Read, tail: &Mutex<VecDeque<u8>>) {
 }
 
 /// Tells of the exit without reaping, so that the process's group can still be named.
-fn watch(number: u64, pid: i32, hung_up: OwnedFd, events: SyncSender<Event>) {
+fn watch(number: u64, pid: i32, hung_up: OwnedFd, events: SyncSender<RelayEvent>) {
     std::thread::spawn(move || {
         if let Some(pid) = rustix::process::Pid::from_raw(pid) {
             while let Err(rustix::io::Errno::INTR) = waitid(
@@ -261,11 +261,11 @@ fn watch(number: u64, pid: i32, hung_up: OwnedFd, events: SyncSender<Event>) {
             ) {}
         }
         drop(hung_up);
-        drop(events.send(Event::Exited(number)));
+        drop(events.send(RelayEvent::Exited(number)));
     });
 }
 
-fn read(number: u64, stdout: Stdout, events: SyncSender<Event>) {
+fn read(number: u64, stdout: Stdout, events: SyncSender<RelayEvent>) {
     std::thread::spawn(move || {
         let credits = Arc::new(Credits::default());
         let mut lost = false;
@@ -273,7 +273,7 @@ fn read(number: u64, stdout: Stdout, events: SyncSender<Event>) {
             if broken(SurvivesBadly) && std::mem::take(&mut lost) {
                 continue;
             }
-            if let Line::Whole(bytes) = &line {
+            if let InputLine::Whole(bytes) = &line {
                 lost = bytes.first() != Some(&b'{');
                 let text = String::from_utf8_lossy(bytes);
                 if broken(SurrogateFatal) && serde_json::from_slice::<String>(bytes).is_err() {
@@ -286,10 +286,10 @@ fn read(number: u64, stdout: Stdout, events: SyncSender<Event>) {
                 }
             }
             let credit = credits.take(line.bytes().len());
-            if events.send(Event::Line(number, line, credit)).is_err() {
+            if events.send(RelayEvent::Line(number, line, credit)).is_err() {
                 return;
             }
         }
-        drop(events.send(Event::StdoutEnd(number)));
+        drop(events.send(RelayEvent::StdoutEnd(number)));
     });
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use trunkline_conformance_mutants::{
-    lines::Line,
+    lines::InputLine,
     locks::{lock, wait},
 };
 
@@ -14,15 +14,15 @@ const AHEAD: usize = 4 * 1024 * 1024;
 
 /// An event.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum RelayEvent {
     /// A line of the hub.
-    Hub(Line, Credit),
+    Hub(InputLine, Credit),
     /// The end of the hub's pipe, a signal, or a stdout without a reader ([relay.9]).
     End,
     /// The hub's pipe took something.
     Written,
     /// A line of the process of this number.
-    Line(u64, Line, Credit),
+    Line(u64, InputLine, Credit),
     /// Its stdout has ended.
     StdoutEnd(u64),
     /// It has exited and waits to be reaped.

@@ -7,18 +7,18 @@ use std::time::Instant;
 
 use trunkline_conformance_mutants::{
     json::{quote, session_named_in},
-    lines::Line,
+    lines::InputLine,
 };
 
-use crate::message::{Fault, Message};
+use crate::message::{Message, MessageFault};
 use crate::relay::Relay;
 use crate::schema::Exts;
-use crate::session::{End, Session};
+use crate::session::{ForcedEnd, HubSession};
 use crate::switches::{Mutant::*, broken};
 
 /// Scope of a message ([turn.6], [turn.9]).
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+enum TurnScope {
     Running,
     Late(String),
     Outside,
@@ -26,10 +26,10 @@ enum Place {
 
 impl Relay {
     /// Handles a line of a process.
-    pub(crate) fn take_from_adapter(&mut self, number: u64, line: Line) {
+    pub(crate) fn take_from_adapter(&mut self, number: u64, line: InputLine) {
         let bytes = match line {
-            Line::Whole(bytes) => bytes,
-            Line::TooLong(head) => {
+            InputLine::Whole(bytes) => bytes,
+            InputLine::TooLong(head) => {
                 self.counters.oversize += 1;
                 self.report_to(
                     number,
@@ -39,7 +39,7 @@ impl Relay {
                 );
                 return;
             }
-            Line::Unended(bytes) => {
+            InputLine::Unended(bytes) => {
                 if Message::from_adapter(&bytes).is_err() {
                     crate::note("the last line of an adapter was cut");
                     self.report_to(
@@ -55,22 +55,22 @@ impl Relay {
         };
         let message = match Message::from_adapter(&bytes) {
             Ok(message) => message,
-            Err(Fault::Noise) => {
+            Err(MessageFault::Noise) => {
                 self.counters.noise += 1;
                 self.spoil_by_noise(number, &bytes);
                 return;
             }
-            Err(Fault::Unknown(session)) => {
+            Err(MessageFault::Unknown(session)) => {
                 self.counters.unknown += 1;
                 if broken(UnknownTypeFatal)
                     && let Some(id) = session.and_then(|id| self.owner(number, &id))
                 {
-                    let end = End::failed("protocol", "a message of an unknown type");
+                    let end = ForcedEnd::failed("protocol", "a message of an unknown type");
                     self.with(&id, |relay, session| relay.end_turn(session, &end));
                 }
                 return;
             }
-            Err(Fault::Bad { session, why }) => {
+            Err(MessageFault::Bad { session, why }) => {
                 self.counters.bad += 1;
                 self.spoil_by_bad(number, &bytes);
                 self.report_to(
@@ -134,7 +134,7 @@ impl Relay {
         }
     }
 
-    fn hear(&mut self, session: &mut Session, mut message: Message) {
+    fn hear(&mut self, session: &mut HubSession, mut message: Message) {
         let Some(wire) = &mut session.wire else {
             return;
         };
@@ -176,56 +176,60 @@ impl Relay {
             self.tell_context(session, false);
         }
         let place = Self::place(session, &message);
-        if let Some(turn) = session.turn.as_mut().filter(|_| place == Place::Running) {
+        if let Some(turn) = session
+            .turn
+            .as_mut()
+            .filter(|_| place == TurnScope::Running)
+        {
             turn.answered = true;
             turn.heard = Instant::now();
         }
         message.remove("turn_id");
         match &place {
-            Place::Running => {
+            TurnScope::Running => {
                 session.name_turn(&mut message);
             }
-            Place::Late(id) => {
+            TurnScope::Late(id) => {
                 self.counters.late += 1;
                 message.set("turn_id", quote(id));
             }
-            Place::Outside => {}
+            TurnScope::Outside => {}
         }
         self.hear_kind(session, message, &place);
         self.advance(session);
     }
 
-    fn place(session: &Session, message: &Message) -> Place {
+    fn place(session: &HubSession, message: &Message) -> TurnScope {
         let Some(wire) = &session.wire else {
-            return Place::Outside;
+            return TurnScope::Outside;
         };
         let running = session.turn.as_ref().filter(|turn| turn.written.is_some());
         if message.is_true("history") {
-            return Place::Outside;
+            return TurnScope::Outside;
         }
         if !wire.agreed().has(Exts::TURNS) {
             return if running.is_some() {
-                Place::Running
+                TurnScope::Running
             } else {
-                Place::Outside
+                TurnScope::Outside
             };
         }
         let Some(id) = message.text("turn_id") else {
-            return Place::Outside;
+            return TurnScope::Outside;
         };
         if running.is_some_and(|turn| {
             turn.wire_id == id
                 || broken(LateOutputAdopted) && message.kind != "turn.complete"
                 || broken(LateCompleteEnds) && message.kind == "turn.complete"
         }) {
-            return Place::Running;
+            return TurnScope::Running;
         }
         wire.turns
             .get(&id)
-            .map_or(Place::Outside, |id| Place::Late(id.clone()))
+            .map_or(TurnScope::Outside, |id| TurnScope::Late(id.clone()))
     }
 
-    fn hear_kind(&mut self, session: &mut Session, mut message: Message, place: &Place) {
+    fn hear_kind(&mut self, session: &mut HubSession, mut message: Message, place: &TurnScope) {
         match message.kind {
             "output" => self.hear_output(session, message, place),
             "turn.complete" => self.hear_complete(session, message, place),
@@ -234,8 +238,8 @@ impl Relay {
                 if message.is_true("history") {
                     return;
                 }
-                if let Place::Late(_) = place {
-                    let request = crate::session::Request {
+                if let TurnScope::Late(_) = place {
+                    let request = crate::session::HubRequest {
                         id: message.text("request_id").unwrap_or_default(),
                         question: message.kind == "input.request",
                         turn: None,
@@ -248,7 +252,7 @@ impl Relay {
                 let turn = session
                     .turn
                     .as_ref()
-                    .filter(|_| *place == Place::Running)
+                    .filter(|_| *place == TurnScope::Running)
                     .map(|turn| turn.wire_id.clone());
                 let stopped = session
                     .turn
@@ -276,7 +280,7 @@ impl Relay {
             kind => {
                 if let Some(call) = message
                     .text("tool_call_id")
-                    .filter(|_| *place == Place::Running)
+                    .filter(|_| *place == TurnScope::Running)
                 {
                     session
                         .tools
@@ -297,7 +301,7 @@ impl Relay {
     }
 
     /// Puts the text of a message from its file into the message ([large.3]).
-    fn fill(&mut self, session: &mut Session, message: &mut Message, large: &str) {
+    fn fill(&mut self, session: &mut HubSession, message: &mut Message, large: &str) {
         let large: serde_json::Value = serde_json::from_str(large).unwrap_or_default();
         let member = &large["content"];
         let Some(path) = member["file_path"].as_str() else {
@@ -325,7 +329,7 @@ impl Relay {
 
     /// Checks that the agent honours the requested options; otherwise the session is refused
     /// ([ext.7]).
-    fn enforce(&mut self, session: &mut Session, ready: &Message) -> bool {
+    fn enforce(&mut self, session: &mut HubSession, ready: &Message) -> bool {
         let applied = ready.strings("options_applied").unwrap_or_default();
         let missing: Vec<String> = std::mem::take(&mut session.restrictions)
             .into_iter()
@@ -341,10 +345,10 @@ impl Relay {
         false
     }
 
-    pub(crate) fn refuse(&mut self, session: &mut Session, text: &str) {
-        let end = End {
+    pub(crate) fn refuse(&mut self, session: &mut HubSession, text: &str) {
+        let end = ForcedEnd {
             status: "refused",
-            ..End::failed("permission_denied", text)
+            ..ForcedEnd::failed("permission_denied", text)
         };
         self.end_all(session, &end);
         self.close_by_itself(session, "refused", "permission_denied", text);

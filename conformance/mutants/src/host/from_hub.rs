@@ -4,13 +4,13 @@ mod close;
 
 use std::time::Instant;
 
-use trunkline_conformance_mutants::{json::quote, lines::Line};
+use trunkline_conformance_mutants::{json::quote, lines::InputLine};
 
 use crate::files::{harmless, hold_to, place};
-use crate::message::{Fault, Message};
+use crate::message::{Message, MessageFault};
 use crate::relay::Relay;
 use crate::schema::Exts;
-use crate::session::{End, Held, Session, Stop, Turn};
+use crate::session::{ForcedEnd, Held, HubSession, HubTurn, Stop};
 use crate::starts::{RESTRICTIONS, Ready};
 use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
@@ -21,28 +21,28 @@ const MAX_OUTBOX: usize = 64 * 1024 * 1024;
 
 impl Relay {
     /// Handles a line of the hub.
-    pub(crate) fn take_from_hub(&mut self, line: Line) {
+    pub(crate) fn take_from_hub(&mut self, line: InputLine) {
         if self.end.is_some() {
             return;
         }
         let bytes = match line {
-            Line::Whole(bytes) | Line::Unended(bytes) => bytes,
-            Line::TooLong(_) => {
+            InputLine::Whole(bytes) | InputLine::Unended(bytes) => bytes,
+            InputLine::TooLong(_) => {
                 self.counters.oversize += 1;
                 return;
             }
         };
         let mut message = match Message::from_hub(&bytes) {
             Ok(message) => message,
-            Err(Fault::Noise) => {
+            Err(MessageFault::Noise) => {
                 self.counters.noise += 1;
                 return;
             }
-            Err(Fault::Unknown(_)) => {
+            Err(MessageFault::Unknown(_)) => {
                 self.counters.unknown += 1;
                 return;
             }
-            Err(Fault::Bad { why, .. }) => {
+            Err(MessageFault::Bad { why, .. }) => {
                 self.counters.bad += 1;
                 crate::note(&format!("the hub sent {why}"));
                 return;
@@ -103,14 +103,14 @@ impl Relay {
             .raw("protocol")
             .map_or(1.0, |raw| raw.parse().unwrap_or(1.0));
         start.fold(hub);
-        let mut session = Session {
+        let mut session = HubSession {
             id: start.session.clone(),
             key: self.mint(),
             agent: agent.unwrap_or_default(),
             hub,
             exchange: self.path("exchange"),
             start,
-            ..Session::default()
+            ..HubSession::default()
         };
         if !broken(ReadyAfterAgent) {
             self.say_ready(&mut session, !offered.is_empty());
@@ -134,7 +134,7 @@ impl Relay {
         }
     }
 
-    pub(crate) fn say_ready(&mut self, session: &mut Session, offered: bool) {
+    pub(crate) fn say_ready(&mut self, session: &mut HubSession, offered: bool) {
         if !offered {
             return;
         }
@@ -160,7 +160,7 @@ impl Relay {
         self.hub.push(session.key, line);
     }
 
-    fn serve(&mut self, session: &mut Session, message: &Message) {
+    fn serve(&mut self, session: &mut HubSession, message: &Message) {
         let frozen = broken(StopFreezes) && session.stop().is_some()
             || broken(PausedUnstoppable)
                 && message.kind == "stop"
@@ -216,7 +216,7 @@ impl Relay {
         }
     }
 
-    fn input(&mut self, session: &mut Session, message: &Message) {
+    fn input(&mut self, session: &mut HubSession, message: &Message) {
         let empty = message.raw("content") == Some("\"\"");
         let waiting = session
             .held
@@ -233,13 +233,13 @@ impl Relay {
         let id = message
             .text("turn_id")
             .unwrap_or_else(|| format!("turn-{}", session.minted));
-        let turn = Turn::new(id, message.clone());
+        let turn = HubTurn::new(id, message.clone());
         if broken(OutputToLast) {
             self.last.clone_from(&session.id);
         }
         if let Some(why) = session.ended.clone() {
             if !broken(EndedSessionSilent) {
-                self.say_end(session, &turn, &End::failed("other", why));
+                self.say_end(session, &turn, &ForcedEnd::failed("other", why));
             }
             return;
         }
@@ -247,7 +247,7 @@ impl Relay {
             self.say_end(
                 session,
                 &turn,
-                &End::failed("other", "an input must not be empty"),
+                &ForcedEnd::failed("other", "an input must not be empty"),
             );
             return;
         }
@@ -257,7 +257,11 @@ impl Relay {
             .and_then(|wire| self.processes.get(&wire.process))
             .map_or(0, |process| process.stdin.bytes());
         if waiting >= MAX_INPUTS || outbox > MAX_OUTBOX {
-            self.say_end(session, &turn, &End::failed("busy", "too many inputs wait"));
+            self.say_end(
+                session,
+                &turn,
+                &ForcedEnd::failed("busy", "too many inputs wait"),
+            );
             return;
         }
         session.held.push_back(Held::Input(turn));
@@ -272,7 +276,7 @@ impl Relay {
     }
 
     /// Places a hub's file in the exchange folder, then announces it in its order ([file.7]).
-    fn file(&mut self, session: &mut Session, message: &Message) {
+    fn file(&mut self, session: &mut HubSession, message: &Message) {
         if session.ended.is_some() {
             return;
         }
@@ -320,7 +324,7 @@ impl Relay {
     }
 
     /// Stops the running turn, or takes a queued one back ([turn.9], [turn.11]).
-    fn stop(&mut self, session: &mut Session, message: &Message) {
+    fn stop(&mut self, session: &mut HubSession, message: &Message) {
         let named = message.text("turn_id");
         if let Some(id) = &named {
             let queued = session
@@ -328,7 +332,7 @@ impl Relay {
                 .iter()
                 .position(|held| matches!(held, Held::Input(turn) if turn.id == *id));
             if let Some(Held::Input(turn)) = queued.and_then(|at| session.held.remove(at)) {
-                self.say_end(session, &turn, &End::stopped("user"));
+                self.say_end(session, &turn, &ForcedEnd::stopped("user"));
                 return;
             }
         }
@@ -339,7 +343,7 @@ impl Relay {
             return;
         }
         if turn.written.is_none() {
-            self.end_turn(session, &End::stopped("user"));
+            self.end_turn(session, &ForcedEnd::stopped("user"));
             self.advance(session);
             return;
         }
@@ -351,7 +355,7 @@ impl Relay {
     }
 
     /// Writes a stop, then the denials of what is pending in the turn ([permission.3]).
-    pub(crate) fn write_stop(&mut self, session: &mut Session, reason: Option<&str>) {
+    pub(crate) fn write_stop(&mut self, session: &mut HubSession, reason: Option<&str>) {
         let Some(turn) = &mut session.turn else {
             return;
         };
@@ -370,11 +374,11 @@ impl Relay {
             request.turn.as_deref() == Some(wire_id.as_str())
         });
         if broken(StopEndsAtOnce) {
-            self.end_turn(session, &End::stopped("user"));
+            self.end_turn(session, &ForcedEnd::stopped("user"));
         }
     }
 
-    pub(crate) fn say_stop(&mut self, session: &Session, wire_id: &str, reason: Option<&str>) {
+    pub(crate) fn say_stop(&mut self, session: &HubSession, wire_id: &str, reason: Option<&str>) {
         let mut stop = Message::down("stop", &session.id).with("turn_id", wire_id);
         if let Some(reason) = reason {
             stop.set("reason", quote(reason));

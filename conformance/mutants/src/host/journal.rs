@@ -24,12 +24,12 @@ use nix::sys::signal::{SigSet, Signal};
 use serde_json::{Map, Value};
 pub(crate) use trunkline_conformance_mutants::json::text;
 use trunkline_conformance_mutants::{
-    lines::{LONGEST, Line, Lines},
+    lines::{InputLine, LONGEST, LineReader},
     outbox::Outbox,
 };
 
 use self::listen::Listener;
-use self::session::Session;
+use self::session::JournalSession;
 
 /// A message, its members in their order.
 pub(crate) type Message = Map<String, Value>;
@@ -41,7 +41,7 @@ const EVENTS: usize = 256;
 pub(crate) struct Journal {
     pub(crate) folder: PathBuf,
     pub(crate) epoch: u64,
-    pub(crate) sessions: HashMap<String, Session>,
+    pub(crate) sessions: HashMap<String, JournalSession>,
     pub(crate) hubs: HashMap<u64, Hub>,
     /// The hubs of sessions that are not of the journal.
     pub(crate) plain: HashMap<String, u64>,
@@ -56,7 +56,7 @@ pub(crate) struct Hub {
     pub(crate) listens: HashMap<String, Listener>,
 }
 
-enum Event {
+enum JournalEvent {
     Hub(u64, Vec<u8>),
     HubEnded(u64),
     Connected(u64, UnixStream),
@@ -98,15 +98,17 @@ pub(crate) fn run(folder: PathBuf, arguments: &[String]) -> io::Result<ExitCode>
     let told = events.clone();
     std::thread::spawn(move || {
         while signals.wait().is_ok() {
-            drop(told.send(Event::End));
+            drop(told.send(JournalEvent::End));
         }
     });
-    read(stdout, events.clone(), Event::Below, || Event::BelowEnded);
+    read(stdout, events.clone(), JournalEvent::Below, || {
+        JournalEvent::BelowEnded
+    });
     read(
         io::stdin(),
         events.clone(),
-        |line| Event::Hub(0, line),
-        || Event::HubEnded(0),
+        |line| JournalEvent::Hub(0, line),
+        || JournalEvent::HubEnded(0),
     );
     journal.add_hub(0, io::stdout().as_fd().try_clone_to_owned()?, &events);
     listen(&journal.folder.join("host.sock"), events.clone())?;
@@ -119,13 +121,13 @@ pub(crate) fn run(folder: PathBuf, arguments: &[String]) -> io::Result<ExitCode>
 
 fn read(
     pipe: impl io::Read + Send + 'static,
-    events: SyncSender<Event>,
-    each: impl Fn(Vec<u8>) -> Event + Send + 'static,
-    end: impl Fn() -> Event + Send + 'static,
+    events: SyncSender<JournalEvent>,
+    each: impl Fn(Vec<u8>) -> JournalEvent + Send + 'static,
+    end: impl Fn() -> JournalEvent + Send + 'static,
 ) {
     std::thread::spawn(move || {
-        for line in Lines::new(pipe, LONGEST, None).map_while(Result::ok) {
-            let (Line::Whole(bytes) | Line::Unended(bytes)) = line else {
+        for line in LineReader::new(pipe, LONGEST, None).map_while(Result::ok) {
+            let (InputLine::Whole(bytes) | InputLine::Unended(bytes)) = line else {
                 continue;
             };
             if events.send(each(bytes)).is_err() {
@@ -136,13 +138,16 @@ fn read(
     });
 }
 
-fn listen(path: &std::path::Path, events: SyncSender<Event>) -> io::Result<()> {
+fn listen(path: &std::path::Path, events: SyncSender<JournalEvent>) -> io::Result<()> {
     // Left by one that was killed.
     let _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path)?;
     std::thread::spawn(move || {
         for (number, stream) in (1..).zip(listener.incoming().map_while(Result::ok)) {
-            if events.send(Event::Connected(number, stream)).is_err() {
+            if events
+                .send(JournalEvent::Connected(number, stream))
+                .is_err()
+            {
                 return;
             }
         }
@@ -151,9 +156,9 @@ fn listen(path: &std::path::Path, events: SyncSender<Event>) -> io::Result<()> {
 }
 
 impl Journal {
-    fn add_hub(&mut self, number: u64, pipe: OwnedFd, events: &SyncSender<Event>) {
+    fn add_hub(&mut self, number: u64, pipe: OwnedFd, events: &SyncSender<JournalEvent>) {
         let told = events.clone();
-        let written = move |_| drop(told.try_send(Event::Written));
+        let written = move |_| drop(told.try_send(JournalEvent::Written));
         self.hubs.insert(
             number,
             Hub {
@@ -163,39 +168,39 @@ impl Journal {
         );
     }
 
-    fn work(&mut self, inbox: &Receiver<Event>, events: &SyncSender<Event>) {
+    fn work(&mut self, inbox: &Receiver<JournalEvent>, events: &SyncSender<JournalEvent>) {
         let mut is_ending = false;
         loop {
             // A write wakes the reader where there is room for that; the rest is found by looking.
             let event = inbox
                 .recv_timeout(std::time::Duration::from_millis(20))
-                .unwrap_or(Event::Written);
+                .unwrap_or(JournalEvent::Written);
             match event {
-                Event::Hub(hub, line) => self.take_from_hub(hub, line),
-                Event::Below(line) => self.take_from_below(line),
-                Event::Connected(number, stream) => {
+                JournalEvent::Hub(hub, line) => self.take_from_hub(hub, line),
+                JournalEvent::Below(line) => self.take_from_below(line),
+                JournalEvent::Connected(number, stream) => {
                     if let (Ok(reader), Ok(writer)) = (stream.try_clone(), stream.try_clone()) {
                         self.add_hub(number, writer.into(), events);
                         read(
                             reader,
                             events.clone(),
-                            move |line| Event::Hub(number, line),
-                            move || Event::HubEnded(number),
+                            move |line| JournalEvent::Hub(number, line),
+                            move || JournalEvent::HubEnded(number),
                         );
                     }
                 }
-                Event::HubEnded(0) | Event::End => {
+                JournalEvent::HubEnded(0) | JournalEvent::End => {
                     is_ending = true;
                     self.below.close();
                 }
-                Event::HubEnded(number) => {
+                JournalEvent::HubEnded(number) => {
                     let left = self.hubs.remove(&number);
                     for id in left.iter().flat_map(|hub| hub.listens.keys()) {
                         self.left(id);
                     }
                 }
-                Event::BelowEnded if is_ending => break,
-                Event::BelowEnded | Event::Written => {}
+                JournalEvent::BelowEnded if is_ending => break,
+                JournalEvent::BelowEnded | JournalEvent::Written => {}
             }
             self.pump();
         }

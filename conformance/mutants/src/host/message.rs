@@ -2,7 +2,7 @@
 
 use trunkline_conformance_mutants::json;
 
-use crate::schema::{DOWN, Exts, Kind, Shape, UP, of_the_pipe, typed};
+use crate::schema::{DOWN, Exts, FieldType, Shape, UP, of_the_pipe, typed};
 use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
 /// The longest identifier, in bytes ([msg.1], [msg.6]).
@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 128;
 
 /// Reason why a line is not a message.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum MessageFault {
     /// No UTF-8, or no JSON object ([frame.6]).
     Noise,
     /// An unknown type ([msg.2]).
@@ -166,17 +166,17 @@ impl Message {
     }
 
     /// Reads a line of the hub.
-    pub(crate) fn from_hub(line: &[u8]) -> Result<Self, Fault> {
+    pub(crate) fn from_hub(line: &[u8]) -> Result<Self, MessageFault> {
         read(DOWN, line)
     }
 
     /// Reads a line of an adapter.
-    pub(crate) fn from_adapter(line: &[u8]) -> Result<Self, Fault> {
+    pub(crate) fn from_adapter(line: &[u8]) -> Result<Self, MessageFault> {
         read(UP, line)
     }
 }
 
-fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
+fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, MessageFault> {
     let lossy;
     let text = match std::str::from_utf8(line) {
         Ok(text) => text,
@@ -184,9 +184,9 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
             lossy = String::from_utf8_lossy(line).into_owned();
             &lossy
         }
-        Err(_) => return Err(Fault::Noise),
+        Err(_) => return Err(MessageFault::Noise),
     };
-    let mut members = json::members(text).ok_or(Fault::Noise)?;
+    let mut members = json::members(text).ok_or(MessageFault::Noise)?;
     // The last of duplicate keys counts, and null is absence ([frame.10], [msg.3]).
     let mut take = |name: &str| {
         let at = members.iter().rposition(|member| member.key == name)?;
@@ -198,7 +198,7 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
     let session = session_raw
         .as_ref()
         .and_then(|member| identifier(member.raw, true));
-    let bad = |why: &str| Fault::Bad {
+    let bad = |why: &str| MessageFault::Bad {
         session: session.clone(),
         why: why.to_owned(),
     };
@@ -210,7 +210,7 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
         _ => return Err(bad("a message without a type")),
     };
     let Some(shape) = table.iter().find(|shape| shape.kind == kind) else {
-        return Err(Fault::Unknown(session));
+        return Err(MessageFault::Unknown(session));
     };
     let session = match &session {
         Some(id) if id.is_empty() == of_the_pipe(&kind) => id.clone(),
@@ -233,7 +233,7 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
             .filter(|member| member.depth <= MAX_DEPTH)
             .and_then(|member| typed(kind, &json::clean(member.raw)).map(|raw| (member.raw, raw)));
         match value {
-            Some((raw, clean)) if matches!(kind, Kind::Id) => match identifier(raw, false) {
+            Some((raw, clean)) if matches!(kind, FieldType::Id) => match identifier(raw, false) {
                 Some(id) if !id.is_empty() => message.fields.push((name.to_owned(), ext, clean)),
                 Some(_) if !required => {}
                 _ => return Err(bad(&format!("a bad {name} in {}", shape.kind))),
@@ -280,7 +280,7 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
         }
     }
     if broken(UnknownFieldsBad) && !members.is_empty() {
-        return Err(Fault::Unknown(Some(message.session)));
+        return Err(MessageFault::Unknown(Some(message.session)));
     }
     Ok(message)
 }

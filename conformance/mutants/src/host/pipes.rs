@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use trunkline_conformance_mutants::{
-    lines::{Fault as ReadFault, LONGEST, Line, Lines},
-    outbox::{Fault, Outbox},
+    lines::{InputLine, LONGEST, LineReader, ReaderFault as ReadFault},
+    outbox::{Outbox, WriterFault},
 };
 
 use crate::switches::{Mutant::*, Variant::*, broken, find_fault, varied};
@@ -15,7 +15,7 @@ use crate::switches::{Mutant::*, Variant::*, broken, find_fault, varied};
 const FIXED: usize = 1024 * 1024 + 64 * 1024;
 
 /// The lines of a pipe that are not blank.
-pub(crate) fn lines(pipe: impl Read) -> impl Iterator<Item = Line> {
+pub(crate) fn lines(pipe: impl Read) -> impl Iterator<Item = InputLine> {
     let faults = [
         (ChunkDecoded, ReadFault::DecodesReads),
         (ReadIsLine, ReadFault::ReadIsLine),
@@ -28,13 +28,13 @@ pub(crate) fn lines(pipe: impl Read) -> impl Iterator<Item = Line> {
     } else {
         LONGEST
     };
-    let lines = Lines::new(pipe, longest, find_fault(faults)).map_while(Result::ok);
+    let lines = LineReader::new(pipe, longest, find_fault(faults)).map_while(Result::ok);
     let lines =
         until_too_long(lines).filter(|line| !broken(Line64k) || line.bytes().len() <= 64 * 1024);
     let lines = lines.map(|line| match line {
-        Line::Whole(mut bytes) if broken(CrlfRefused) && bytes.last() == Some(&b'\r') => {
+        InputLine::Whole(mut bytes) if broken(CrlfRefused) && bytes.last() == Some(&b'\r') => {
             bytes.insert(0, b'?');
-            Line::Whole(bytes)
+            InputLine::Whole(bytes)
         }
         line => line,
     });
@@ -43,10 +43,11 @@ pub(crate) fn lines(pipe: impl Read) -> impl Iterator<Item = Line> {
 
 /// Returns the lines that a reader with a fixed buffer sees: from a line that does not fit on it
 /// discards everything.
-fn until_too_long(lines: impl Iterator<Item = Line>) -> impl Iterator<Item = Line> {
+fn until_too_long(lines: impl Iterator<Item = InputLine>) -> impl Iterator<Item = InputLine> {
     let mut deaf = false;
     lines.filter(move |line| {
-        let fits = line.bytes().len() <= FIXED && matches!(line, Line::Whole(_) | Line::Unended(_));
+        let fits = line.bytes().len() <= FIXED
+            && matches!(line, InputLine::Whole(_) | InputLine::Unended(_));
         deaf |= broken(Line1mEnds) && !fits;
         !deaf
     })
@@ -55,9 +56,9 @@ fn until_too_long(lines: impl Iterator<Item = Line>) -> impl Iterator<Item = Lin
 /// Creates a writer of lines; `written` is called after each write.
 pub(crate) fn writer(pipe: OwnedFd, written: impl Fn(io::Result<()>) + Send + 'static) -> Outbox {
     let faults = [
-        (WritesMixed, Fault::Unlocked),
-        (WriteBlocks, Fault::PushWaits),
+        (WritesMixed, WriterFault::Unlocked),
+        (WriteBlocks, WriterFault::PushWaits),
     ];
-    let slow = varied(Vh04).then_some(Fault::Slow(Duration::from_millis(5)));
+    let slow = varied(Vh04).then_some(WriterFault::Slow(Duration::from_millis(5)));
     Outbox::start(pipe, find_fault(faults).or(slow), written)
 }

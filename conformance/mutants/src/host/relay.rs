@@ -13,12 +13,12 @@ use tempfile::TempDir;
 use trunkline_conformance_mutants::json::halves;
 
 use crate::agent::Agent;
-use crate::child::Process;
-use crate::event::{Credits, Event};
+use crate::child::ChildAdapter;
+use crate::event::{Credits, RelayEvent};
 use crate::message::Message;
 use crate::pipes;
 use crate::schema::Exts;
-use crate::session::Session;
+use crate::session::HubSession;
 use crate::switches::{Mutant::*, Variant::*, broken, varied};
 use crate::upstream::Upstream;
 
@@ -29,24 +29,24 @@ const EVENTS: usize = 256;
 
 /// Everything that the relay knows.
 pub(crate) struct Relay {
-    pub(crate) events: SyncSender<Event>,
+    pub(crate) events: SyncSender<RelayEvent>,
     pub(crate) hub: Upstream,
     pub(crate) folder: TempDir,
     pub(crate) agents: Vec<Agent>,
-    pub(crate) processes: HashMap<u64, Process>,
-    pub(crate) sessions: HashMap<String, Session>,
-    pub(crate) counters: Counters,
+    pub(crate) processes: HashMap<u64, ChildAdapter>,
+    pub(crate) sessions: HashMap<String, HubSession>,
+    pub(crate) counters: SkipCounters,
     pub(crate) minted: u64,
     /// When the end began, and what comes next ([relay.9]).
     pub(crate) end: Option<Instant>,
     pub(crate) forgotten: HashMap<String, (u64, Exts)>,
-    pub(crate) parked: Vec<Event>,
+    pub(crate) parked: Vec<RelayEvent>,
     pub(crate) last: String,
 }
 
 /// Counts of skipped lines, for the operator ([frame.6], [msg.2]).
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct SkipCounters {
     pub(crate) noise: u64,
     pub(crate) unknown: u64,
     pub(crate) bad: u64,
@@ -72,7 +72,7 @@ pub(crate) fn run(commands: Vec<Vec<String>>) -> io::Result<()> {
     let told = events.clone();
     std::thread::spawn(move || {
         while signals.wait().is_ok() {
-            drop(told.send(Event::End));
+            drop(told.send(RelayEvent::End));
         }
     });
     read_hub(events.clone());
@@ -80,9 +80,9 @@ pub(crate) fn run(commands: Vec<Vec<String>>) -> io::Result<()> {
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
     let pipe = pipes::writer(stdout, move |result| {
         let event = match result {
-            Ok(()) => Event::Written,
+            Ok(()) => RelayEvent::Written,
             Err(_) if broken(BrokenStdoutIgnored) => return,
-            Err(_) => Event::End,
+            Err(_) => RelayEvent::End,
         };
         drop(told.send(event));
     });
@@ -99,7 +99,7 @@ pub(crate) fn run(commands: Vec<Vec<String>>) -> io::Result<()> {
             .collect(),
         processes: HashMap::new(),
         sessions: HashMap::new(),
-        counters: Counters::default(),
+        counters: SkipCounters::default(),
         minted: 0,
         end: None,
         forgotten: HashMap::new(),
@@ -110,21 +110,21 @@ pub(crate) fn run(commands: Vec<Vec<String>>) -> io::Result<()> {
     Ok(())
 }
 
-fn read_hub(events: SyncSender<Event>) {
+fn read_hub(events: SyncSender<RelayEvent>) {
     std::thread::spawn(move || {
         let credits = Arc::new(Credits::default());
         for line in pipes::lines(io::stdin().lock()) {
             let credit = credits.take(line.bytes().len());
-            if events.send(Event::Hub(line, credit)).is_err() {
+            if events.send(RelayEvent::Hub(line, credit)).is_err() {
                 return;
             }
         }
-        drop(events.send(Event::End));
+        drop(events.send(RelayEvent::End));
     });
 }
 
 impl Relay {
-    fn work(&mut self, inbox: &Receiver<Event>) {
+    fn work(&mut self, inbox: &Receiver<RelayEvent>) {
         let mut looked = Instant::now();
         loop {
             match inbox.recv_timeout(TICK) {
@@ -142,27 +142,27 @@ impl Relay {
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: RelayEvent) {
         if self.parks(&event) {
             self.parked.push(event);
             return;
         }
         match event {
-            Event::Hub(line, _credit) => self.take_from_hub(line),
-            Event::Written => self.hub.pump(),
-            Event::End => {
+            RelayEvent::Hub(line, _credit) => self.take_from_hub(line),
+            RelayEvent::Written => self.hub.pump(),
+            RelayEvent::End => {
                 self.unpark();
                 self.begin_end();
             }
-            Event::Line(number, line, _credit) => self.take_from_adapter(number, line),
-            Event::StdoutEnd(number) => self.stdout_ended(number),
-            Event::Exited(number) => self.exited(number),
+            RelayEvent::Line(number, line, _credit) => self.take_from_adapter(number, line),
+            RelayEvent::StdoutEnd(number) => self.stdout_ended(number),
+            RelayEvent::Exited(number) => self.exited(number),
         }
     }
 
     /// Returns true if a broken host lets this wait, for a permission or for a timer.
-    fn parks(&self, event: &Event) -> bool {
-        let from_adapter = matches!(event, Event::Line(..));
+    fn parks(&self, event: &RelayEvent) -> bool {
+        let from_adapter = matches!(event, RelayEvent::Line(..));
         broken(PermissionBlocks)
             && from_adapter
             && self.sessions.values().any(|s| !s.requests.is_empty())
@@ -172,7 +172,7 @@ impl Relay {
     /// Handles what waited.
     pub(crate) fn unpark(&mut self) {
         for event in std::mem::take(&mut self.parked) {
-            if let Event::Line(number, line, _credit) = event {
+            if let RelayEvent::Line(number, line, _credit) = event {
                 self.take_from_adapter(number, line);
             }
         }
@@ -182,7 +182,7 @@ impl Relay {
     pub(crate) fn with<T>(
         &mut self,
         id: &str,
-        work: impl FnOnce(&mut Self, &mut Session) -> T,
+        work: impl FnOnce(&mut Self, &mut HubSession) -> T,
     ) -> Option<T> {
         let mut session = self.sessions.remove(id)?;
         let result = work(self, &mut session);
@@ -194,14 +194,14 @@ impl Relay {
         Some(result)
     }
 
-    fn forget(&mut self, session: &Session) {
+    fn forget(&mut self, session: &HubSession) {
         self.hub_closes(session);
         if !broken(ExchangeLeft) {
             drop(std::fs::remove_dir_all(&session.exchange));
         }
     }
 
-    fn hub_closes(&mut self, session: &Session) {
+    fn hub_closes(&mut self, session: &HubSession) {
         if broken(ClosedIdDelivered)
             && let Some(wire) = &session.wire
         {
@@ -221,7 +221,7 @@ impl Relay {
     }
 
     /// Says a thing to the hub in the form that was agreed on with it ([ext.3]).
-    pub(crate) fn say(&mut self, session: &mut Session, message: &Message) {
+    pub(crate) fn say(&mut self, session: &mut HubSession, message: &Message) {
         if session.gone {
             return;
         }
@@ -263,7 +263,7 @@ impl Relay {
     }
 
     /// Says a text on a channel, outside any turn.
-    pub(crate) fn say_text(&mut self, session: &mut Session, channel: &str, text: &str) {
+    pub(crate) fn say_text(&mut self, session: &mut HubSession, channel: &str, text: &str) {
         let mut message = Message::up("output", &session.id)
             .with("content", text)
             .with("channel", channel);
@@ -272,7 +272,7 @@ impl Relay {
     }
 
     /// Tells of a thing that went wrong and ends nothing ([relay.7]).
-    pub(crate) fn report(&mut self, session: &mut Session, category: &str, text: &str) {
+    pub(crate) fn report(&mut self, session: &mut HubSession, category: &str, text: &str) {
         let core = !session.hub.has(Exts::EVENTS);
         if broken(RefusalUntold) || broken(RefusalUntoldCore) && core {
             return;

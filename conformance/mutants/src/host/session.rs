@@ -15,7 +15,7 @@ const ENDED: usize = 1024;
 
 /// A session of the hub. It outlives the sessions of the wire beneath it ([process.5]).
 #[derive(Debug, Default)]
-pub(crate) struct Session {
+pub(crate) struct HubSession {
     pub(crate) id: String,
     /// Number in the upstream pipe; an id may recur, this does not.
     pub(crate) key: u64,
@@ -29,10 +29,10 @@ pub(crate) struct Session {
     pub(crate) exchange: PathBuf,
     pub(crate) files: u64,
     pub(crate) wire: Option<Wire>,
-    pub(crate) turn: Option<Turn>,
+    pub(crate) turn: Option<HubTurn>,
     pub(crate) held: VecDeque<Held>,
     /// Requests and questions that are open; they share their ids ([permission.4]).
-    pub(crate) requests: Vec<Request>,
+    pub(crate) requests: Vec<HubRequest>,
     /// Steers that were passed on and are not answered.
     pub(crate) steers: Vec<String>,
     /// Calls that the adapter began, of the running turn.
@@ -57,7 +57,7 @@ pub(crate) struct Session {
     pub(crate) overtaken: Option<Message>,
 }
 
-impl Session {
+impl HubSession {
     /// Returns true if a turn with a written input runs.
     pub(crate) fn is_running(&self) -> bool {
         self.turn
@@ -91,7 +91,7 @@ impl Session {
 /// Messages that are held back, in their order ([turn.11]).
 #[derive(Debug)]
 pub(crate) enum Held {
-    Input(Turn),
+    Input(HubTurn),
     File(Message),
     Update(Message, Instant),
 }
@@ -137,7 +137,7 @@ impl Wire {
     }
 
     /// Remembers a turn that has ended.
-    pub(crate) fn end(&mut self, turn: &Turn) {
+    pub(crate) fn end(&mut self, turn: &HubTurn) {
         self.turns.insert(turn.wire_id.clone(), turn.id.clone());
         self.order.push_back(turn.wire_id.clone());
         if self.order.len() > ENDED
@@ -150,7 +150,7 @@ impl Wire {
 
 /// A turn, from its acceptance to its one end ([turn.7]).
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct HubTurn {
     /// Id towards the hub.
     pub(crate) id: String,
     /// Id on the wire.
@@ -171,7 +171,7 @@ pub(crate) struct Stop {
     pub(crate) due: bool,
 }
 
-impl Turn {
+impl HubTurn {
     pub(crate) fn new(id: String, input: Message) -> Self {
         Self {
             wire_id: id.clone(),
@@ -196,7 +196,7 @@ impl Turn {
 
 /// A permission request or a question that waits for the hub.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct HubRequest {
     pub(crate) id: String,
     pub(crate) question: bool,
     /// The turn, by its id on the wire; none where it was made outside.
@@ -208,7 +208,7 @@ pub(crate) struct Request {
 
 /// End of a turn that its adapter does not end.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct End {
+pub(crate) struct ForcedEnd {
     pub(crate) status: &'static str,
     pub(crate) category: Option<&'static str>,
     pub(crate) text: String,
@@ -216,7 +216,7 @@ pub(crate) struct End {
     pub(crate) reason: Option<&'static str>,
 }
 
-impl End {
+impl ForcedEnd {
     pub(crate) fn failed(category: &'static str, text: impl Into<String>) -> Self {
         Self {
             status: "failed",

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::child::Step;
+use crate::child::CloseStep;
 use crate::relay::Relay;
-use crate::session::End;
+use crate::session::ForcedEnd;
 use crate::switches::{Mutant::*, broken};
 
 /// After the closes, after the end of stdin, after SIGTERM.
@@ -31,7 +31,7 @@ impl Relay {
         for id in ids {
             self.with(&id, |relay, session| {
                 if !broken(EofTurnsDropped) {
-                    relay.end_all(session, &End::stopped("shutdown"));
+                    relay.end_all(session, &ForcedEnd::stopped("shutdown"));
                 }
                 relay.close_wire(session, broken(KilledAtOnce));
             });
@@ -39,9 +39,9 @@ impl Relay {
         self.hub.release();
         for process in self.processes.values_mut() {
             process.ending = Some(if broken(KilledAtOnce) {
-                (Step::Kill, now)
+                (CloseStep::Kill, now)
             } else {
-                (Step::Eof, now + WAITS[0])
+                (CloseStep::Eof, now + WAITS[0])
             });
         }
         let counters = &self.counters;
@@ -49,28 +49,28 @@ impl Relay {
     }
 
     /// Takes one step towards the end of a process.
-    pub(crate) fn step_end(&mut self, number: u64, step: Step, now: Instant) {
+    pub(crate) fn step_end(&mut self, number: u64, step: CloseStep, now: Instant) {
         let Some(process) = self.processes.get_mut(&number) else {
             return;
         };
         match step {
-            Step::Eof => {
+            CloseStep::Eof => {
                 process.stdin.close();
                 let wait = if broken(ShutdownLingers) {
                     Duration::from_secs(30)
                 } else {
                     WAITS[1]
                 };
-                process.ending = Some((Step::Term, now + wait));
+                process.ending = Some((CloseStep::Term, now + wait));
             }
-            Step::Term => {
+            CloseStep::Term => {
                 process.signal(Signal::SIGTERM);
-                process.ending = Some((Step::Kill, now + WAITS[2]));
+                process.ending = Some((CloseStep::Kill, now + WAITS[2]));
             }
-            Step::Kill if broken(NeverKills) => {
+            CloseStep::Kill if broken(NeverKills) => {
                 self.processes.remove(&number);
             }
-            Step::Kill => {
+            CloseStep::Kill => {
                 process.signal(Signal::SIGKILL);
                 self.processes.remove(&number);
             }

@@ -5,12 +5,12 @@ use std::time::Instant;
 use trunkline_conformance_mutants::{json::quote, sleep};
 
 use crate::agent::Leave;
-use crate::child::Process;
+use crate::child::ChildAdapter;
 
 use crate::message::Message;
 use crate::relay::Relay;
 use crate::schema::Exts;
-use crate::session::{Session, Wire};
+use crate::session::{HubSession, Wire};
 use crate::switches::{Mutant::*, Variant::*, broken, find_fault, varied};
 
 /// The fields of `session.start` that an agent must honour or not be used ([ext.7]).
@@ -36,7 +36,7 @@ pub(crate) enum Ready {
 
 impl Relay {
     /// Gives a session its wire, and its agent a process.
-    pub(crate) fn ensure_wire(&mut self, session: &mut Session) -> Ready {
+    pub(crate) fn ensure_wire(&mut self, session: &mut HubSession) -> Ready {
         if session.wire.is_some() {
             return Ready::Yes;
         }
@@ -67,7 +67,7 @@ impl Relay {
         let number = self.mint();
         let tmp = self.path("tmp");
         let command = self.agents[agent].command.clone();
-        match Process::start(number, agent, &command, tmp, &self.events) {
+        match ChildAdapter::start(number, agent, &command, tmp, &self.events) {
             Ok(process) => {
                 self.processes.insert(number, process);
                 self.agents[agent].process = Some(number);
@@ -89,7 +89,7 @@ impl Relay {
         }
     }
 
-    fn open_wire(&mut self, session: &mut Session, number: u64) {
+    fn open_wire(&mut self, session: &mut HubSession, number: u64) {
         let minted = self.mint();
         let Some(process) = self.processes.get_mut(&number) else {
             return;
@@ -182,7 +182,7 @@ impl Relay {
     }
 
     /// Tells the hub, once, what became of the context ([process.5]).
-    pub(crate) fn tell_context(&mut self, session: &mut Session, kept: bool) {
+    pub(crate) fn tell_context(&mut self, session: &mut HubSession, kept: bool) {
         let Some(wire) = &mut session.wire else {
             return;
         };
@@ -194,7 +194,7 @@ impl Relay {
         }
     }
 
-    fn say_context(&mut self, session: &mut Session, kept: bool) {
+    fn say_context(&mut self, session: &mut HubSession, kept: bool) {
         if broken(ContextUntold) {
             return;
         }
@@ -214,7 +214,7 @@ impl Relay {
     }
 
     /// Writes a message to the adapter of a session, under the id of its wire.
-    pub(crate) fn write(&mut self, session: &Session, message: &Message) {
+    pub(crate) fn write(&mut self, session: &HubSession, message: &Message) {
         let Some(wire) = &session.wire else { return };
         let allowed = wire.agreed.unwrap_or(Exts::ALL);
         let mut message = message.clone();

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::child::{Process, Step};
+use crate::child::{ChildAdapter, CloseStep};
 use crate::event::Exit;
 use crate::relay::Relay;
 use crate::schema::Exts;
-use crate::session::{End, Held, Session};
+use crate::session::{ForcedEnd, Held, HubSession};
 use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
 /// From the write of `stop`; then [turn.8].
@@ -54,7 +54,7 @@ impl Relay {
         self.is_done(now)
     }
 
-    fn look_at(&mut self, session: &mut Session, now: Instant) {
+    fn look_at(&mut self, session: &mut HubSession, now: Instant) {
         self.spoil_by_time(session, now);
         let stopped = session.stop().map(|stop| stop.at);
         if stopped.is_some_and(|at| now >= at + STOP_TIMEOUT) {
@@ -76,7 +76,7 @@ impl Relay {
                 let number = wire.process;
                 self.end_all(
                     session,
-                    &End::failed("timeout", "the agent did not start in time"),
+                    &ForcedEnd::failed("timeout", "the agent did not start in time"),
                 );
                 if let Some(process) = self.processes.get(&number) {
                     process.signal(nix::sys::signal::Signal::SIGKILL);
@@ -99,15 +99,15 @@ impl Relay {
     }
 
     /// A stop was not answered ([turn.8]).
-    fn give_up_turn(&mut self, session: &mut Session) {
+    fn give_up_turn(&mut self, session: &mut HubSession) {
         let tells = session.agreed().has(Exts::TURNS);
         let timed_out = session
             .stop()
             .is_some_and(|stop| stop.reason.as_deref() == Some("timeout"));
         let end = if timed_out {
-            End::failed("timeout", "the turn took too long and did not stop")
+            ForcedEnd::failed("timeout", "the turn took too long and did not stop")
         } else {
-            End::failed("stop_unanswered", "the agent did not answer the stop")
+            ForcedEnd::failed("stop_unanswered", "the agent did not answer the stop")
         };
         self.end_turn(session, &end);
         if !tells {
@@ -130,7 +130,7 @@ impl Relay {
     }
 
     /// Notes that a process has exited or that its stdout has ended. After both, the process is gone.
-    fn note_end(&mut self, number: u64, note: impl FnOnce(&mut Process, Instant)) {
+    fn note_end(&mut self, number: u64, note: impl FnOnce(&mut ChildAdapter, Instant)) {
         self.unpark();
         let now = Instant::now();
         if let Some(process) = self.processes.get_mut(&number) {
@@ -190,9 +190,9 @@ impl Relay {
         if broken(CrashSpreads) {
             ids = self.sessions.keys().cloned().collect();
         }
-        let end = End {
+        let end = ForcedEnd {
             exit,
-            ..End::failed("process_exit", text)
+            ..ForcedEnd::failed("process_exit", text)
         };
         for id in ids {
             self.with(&id, |relay, session| {
@@ -201,7 +201,7 @@ impl Relay {
         }
     }
 
-    fn process_ended(&mut self, session: &mut Session, how: &str, end: &End) {
+    fn process_ended(&mut self, session: &mut HubSession, how: &str, end: &ForcedEnd) {
         session.wire = None;
         let events = session.hub.has(Exts::EVENTS);
         let idle = session.turn.is_none() && session.held.is_empty();
@@ -226,7 +226,7 @@ impl Relay {
     }
 
     fn step_ends(&mut self, now: Instant) {
-        let due: Vec<(u64, Step)> = self
+        let due: Vec<(u64, CloseStep)> = self
             .processes
             .iter()
             .filter_map(|(number, process)| {
@@ -239,13 +239,13 @@ impl Relay {
         }
     }
 
-    fn spoil_by_time(&mut self, session: &mut Session, now: Instant) {
+    fn spoil_by_time(&mut self, session: &mut HubSession, now: Instant) {
         if broken(SilenceEnds)
             && session.turn.as_ref().is_some_and(|turn| {
                 turn.written.is_some() && now.duration_since(turn.heard) > Duration::from_secs(1)
             })
         {
-            self.end_turn(session, &End::stopped("timeout"));
+            self.end_turn(session, &ForcedEnd::stopped("timeout"));
         }
         if let Some(turn) = &mut session.turn
             && let Some(stop) = turn.stop.as_mut().filter(|stop| stop.due)

@@ -7,7 +7,7 @@ use trunkline_conformance_mutants::json::quote;
 use crate::message::Message;
 use crate::relay::Relay;
 use crate::schema::Exts;
-use crate::session::{End, Held, Session, Turn};
+use crate::session::{ForcedEnd, Held, HubSession, HubTurn};
 use crate::starts::Ready;
 use crate::switches::{Mutant::*, broken};
 
@@ -18,7 +18,7 @@ const HOPE: Duration = Duration::from_millis(1500);
 
 impl Relay {
     /// Writes what may be written now, in order.
-    pub(crate) fn advance(&mut self, session: &mut Session) {
+    pub(crate) fn advance(&mut self, session: &mut HubSession) {
         while !session.gone && session.ended.is_none() {
             if session.turn.is_some() && !session.is_running() {
                 if !self.write_turn(session) {
@@ -64,12 +64,12 @@ impl Relay {
     }
 
     /// Writes the turn's input; whether anything has come of it.
-    fn write_turn(&mut self, session: &mut Session) -> bool {
+    fn write_turn(&mut self, session: &mut HubSession) -> bool {
         match self.ensure_wire(session) {
             Ready::Yes => {}
             Ready::Later => return false,
             Ready::Never(why) => {
-                self.end_turn(session, &End::failed("process_exit", why));
+                self.end_turn(session, &ForcedEnd::failed("process_exit", why));
                 return true;
             }
         }
@@ -101,7 +101,7 @@ impl Relay {
             .is_some_and(|content| content.len() > longest)
             && !broken(LongInputWritten)
         {
-            let end = End::failed(
+            let end = ForcedEnd::failed(
                 "oversize",
                 "the adapter does not read an input of this length",
             );
@@ -122,13 +122,13 @@ impl Relay {
         self.write(session, &input);
         if broken(StrayEndsNext) && session.strays > 0 {
             session.strays -= 1;
-            self.end_turn(session, &End::stopped("user"));
+            self.end_turn(session, &ForcedEnd::stopped("user"));
         }
         true
     }
 
     /// Ends the running turn in the place of its adapter.
-    pub(crate) fn end_turn(&mut self, session: &mut Session, end: &End) {
+    pub(crate) fn end_turn(&mut self, session: &mut HubSession, end: &ForcedEnd) {
         self.settle_turn(
             session,
             if end.status == "stopped" {
@@ -147,7 +147,7 @@ impl Relay {
     }
 
     /// Ends everything that waits, too.
-    pub(crate) fn end_all(&mut self, session: &mut Session, end: &End) {
+    pub(crate) fn end_all(&mut self, session: &mut HubSession, end: &ForcedEnd) {
         self.end_turn(session, end);
         for held in std::mem::take(&mut session.held) {
             match held {
@@ -159,7 +159,7 @@ impl Relay {
     }
 
     /// Says the end that the host makes, with its cause ([relay.7]).
-    pub(crate) fn say_end(&mut self, session: &mut Session, turn: &Turn, end: &End) {
+    pub(crate) fn say_end(&mut self, session: &mut HubSession, turn: &HubTurn, end: &ForcedEnd) {
         let mut complete = Message::up("turn.complete", &session.id)
             .with_raw("turn_id", quote(&turn.id))
             .with("status", end.status);
@@ -189,7 +189,7 @@ impl Relay {
     }
 
     /// Passes on the end that the adapter made.
-    pub(crate) fn complete(&mut self, session: &mut Session, mut message: Message) {
+    pub(crate) fn complete(&mut self, session: &mut HubSession, mut message: Message) {
         self.settle_turn(session, "policy");
         let Some(turn) = session.turn.take() else {
             return;
@@ -226,7 +226,7 @@ impl Relay {
     }
 
     /// Closes what the turn leaves open: its tool calls and its requests.
-    fn settle_turn(&mut self, session: &mut Session, reason: &'static str) {
+    fn settle_turn(&mut self, session: &mut HubSession, reason: &'static str) {
         let Some(turn) = &session.turn else { return };
         let id = turn.id.clone();
         let wire_id = turn.wire_id.clone();

@@ -19,14 +19,14 @@ pub(crate) struct Upstream {
     pipe: Outbox,
     folder: PathBuf,
     of_the_pipe: VecDeque<Vec<u8>>,
-    queues: HashMap<u64, Queue>,
+    queues: HashMap<u64, SessionQueue>,
     /// The sessions that have something to write, in their turn.
     ring: VecDeque<u64>,
     hoard: Vec<Vec<u8>>,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct SessionQueue {
     lines: Spool,
     credit: i64,
     paused: bool,
@@ -193,9 +193,13 @@ impl Upstream {
 }
 
 /// The queue of a session, which begins empty.
-fn queue_of<'q>(queues: &'q mut HashMap<u64, Queue>, folder: &Path, session: u64) -> &'q mut Queue {
-    queues.entry(session).or_insert_with(|| Queue {
+fn queue_of<'q>(
+    queues: &'q mut HashMap<u64, SessionQueue>,
+    folder: &Path,
+    session: u64,
+) -> &'q mut SessionQueue {
+    queues.entry(session).or_insert_with(|| SessionQueue {
         lines: Spool::new(folder.to_owned()),
-        ..Queue::default()
+        ..SessionQueue::default()
     })
 }

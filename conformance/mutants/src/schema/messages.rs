@@ -1,6 +1,6 @@
 //! The messages, by direction.
 
-use super::Kind::{Any, Bool, Id, Int, List, Map, Num, Object, OneOf, Str, Uint};
+use super::FieldType::{Any, Bool, Id, Int, List, Map, Num, Object, OneOf, Str, Uint};
 use super::{
     CAPABILITIES, CATEGORY, CHOICES, DIFFS, ERROR, EVENT, Field, REASON, STRINGS, Shape, USAGE,
     fields, object, shapes,

@@ -37,7 +37,7 @@ fn flood_beside_a_conversation(t: &mut Trial) -> Outcome {
 }
 
 fn many_turns(t: &mut Trial) -> Outcome {
-    let sessions: Vec<Session> = (0..32).map(|_| t.open()).collect::<Outcome<_>>()?;
+    let sessions: Vec<CaseSession> = (0..32).map(|_| t.open()).collect::<Outcome<_>>()?;
     let mut order: Vec<usize> = (0..sessions.len()).collect();
     for round in 0..50 {
         t.rng.shuffle(&mut order);

@@ -53,7 +53,7 @@ fn id_on_all(t: &mut Trial) -> Outcome {
         script.push(json!(["ask", ask.members()]));
         from = t.probe_as(&s, turn, &json!(script))?;
         let seen = t.expect(from, &s, "permission.request")?;
-        t.answer(&s, &crate::trial::Request { seen, from }, false)?;
+        t.answer(&s, &crate::trial::AskedPermission { seen, from }, false)?;
     }
     let end = t.end_of_turn(&s, turn, from, t.bounds.longest)?;
     let mut came = t.since(from, &s);
@@ -86,7 +86,7 @@ fn id_on_all(t: &mut Trial) -> Outcome {
 const GROWTH: u64 = 128;
 
 /// A session that is idle and paused; the place from which on it is silent.
-fn paused(t: &mut Trial) -> Outcome<(Session, usize)> {
+fn paused(t: &mut Trial) -> Outcome<(CaseSession, usize)> {
     let s = t.agree_on(&["flow"])?;
     t.quick_turn(&s)?;
     t.tell(&s, "flow.pause", &json!({}))?;
@@ -111,7 +111,7 @@ pub(in crate::cases) fn demand_order(t: &Trial, text: &str, words: &[String]) ->
 }
 
 /// Nothing of the session has come since a place in the history.
-fn silent(t: &Trial, s: &Session, from: usize, while_what: &str) -> Outcome {
+fn silent(t: &Trial, s: &CaseSession, from: usize, while_what: &str) -> Outcome {
     t.demand_silence(s, from, format!("nothing {while_what}"))
         .hint("hold back every message of a paused session, its `turn.complete` and requests too")
 }
@@ -201,7 +201,7 @@ fn name_known_categories(t: &mut Trial) -> Outcome {
         let error =
             json!({"type":"error","category":"overloaded","message":"trying again","fatal":false});
         let turn = t.probe_turn(&s, &json!([["event", error]]))?;
-        let errors: Vec<&Seen> = turn
+        let errors: Vec<&ReceivedMessage> = turn
             .messages
             .iter()
             .filter(|seen| seen.kind() == "error")
@@ -236,7 +236,7 @@ pub(in crate::cases) fn printed(t: &Trial, flag: &str) -> Outcome<Option<Value>>
     let within = t.bounds.start + t.bounds.secs(10.0);
     if process.wait_exit(within).is_some() {
         let ended = |_, record: &crate::history::Record| {
-            matches!(record.event, Event::StdoutEnded).then_some(())
+            matches!(record.event, RecordedEvent::StdoutEnded).then_some(())
         };
         history.wait(0, Duration::from_secs(1), ended);
     }
@@ -250,7 +250,7 @@ fn stdout_of(history: &Arc<History>) -> Vec<u8> {
     let mut all = Vec::new();
     let mut lines = 0;
     history.scan(0, |_, record| {
-        if let Event::Adapter { bytes, .. } = &record.event {
+        if let RecordedEvent::Adapter { bytes, .. } = &record.event {
             all.extend_from_slice(bytes);
             all.push(b'\n');
             lines += 1;
@@ -273,7 +273,7 @@ fn wrong_configuration(t: &mut Trial) -> Outcome {
     t.start_with(&launch)?;
     let s = t.open()?;
     let from = t.quick_input(&s)?;
-    let ended = |seen: &Seen| seen.is_of(&s, "turn.complete");
+    let ended = |seen: &ReceivedMessage| seen.is_of(&s, "turn.complete");
     let until = std::time::Instant::now() + t.bounds.start + t.bounds.deadline;
     let exit = loop {
         if t.wait(from, Duration::from_millis(100), ended).is_some() {
@@ -298,7 +298,7 @@ fn wrong_configuration(t: &mut Trial) -> Outcome {
         told,
     )?;
     let stderr = t.history.wait(0, Duration::from_secs(1), |_, record| {
-        matches!(record.event, Event::Stderr(_)).then_some(())
+        matches!(record.event, RecordedEvent::Stderr(_)).then_some(())
     });
     t.demand(
         stderr.is_some(),
@@ -308,7 +308,7 @@ fn wrong_configuration(t: &mut Trial) -> Outcome {
 }
 
 fn files_in_their_folder(t: &mut Trial) -> Outcome {
-    let within = |seen: &Seen, folder: &std::path::Path| {
+    let within = |seen: &ReceivedMessage, folder: &std::path::Path| {
         let real = |path: &std::path::Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         real(std::path::Path::new(seen.text("file_path"))).starts_with(real(folder))
     };

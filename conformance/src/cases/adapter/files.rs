@@ -21,7 +21,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 ];
 
 /// Announces a file.
-fn announce(t: &mut Trial, s: &Session, name: &str, path: &Path) -> Outcome<usize> {
+fn announce(t: &mut Trial, s: &CaseSession, name: &str, path: &Path) -> Outcome<usize> {
     t.announce(s, name, "application/octet-stream", path)
 }
 
@@ -107,7 +107,7 @@ fn created(t: &Trial, absolute: &Path, up: &str) -> Vec<PathBuf> {
 }
 
 /// Has a file sent and returns its announcement as soon as it comes, with the place of its input.
-fn announced(t: &mut Trial, s: &Session) -> Outcome<(Seen, usize)> {
+fn announced(t: &mut Trial, s: &CaseSession) -> Outcome<(ReceivedMessage, usize)> {
     for _ in 0..3 {
         let probed = t.has_probe(&["file"]);
         let from = match t.subject.recipes.file_out.clone() {

@@ -12,12 +12,12 @@ use crate::{
 };
 
 /// A `session.start` as a line.
-fn start_line(session: &Session) -> Vec<u8> {
+fn start_line(session: &CaseSession) -> Vec<u8> {
     wire::line_of(&json!({"type":"session.start","session_id":session.id()}))
 }
 
 /// A `user.input` as a line.
-fn input_line(session: &Session, content: &str) -> Vec<u8> {
+fn input_line(session: &CaseSession, content: &str) -> Vec<u8> {
     wire::line_of(&json!({"type":"user.input","session_id":session.id(),"content":content}))
 }
 
@@ -53,7 +53,7 @@ const WHOLE_LINES: &str =
 
 fn byte_by_byte(t: &mut Trial) -> Outcome {
     warm(t)?;
-    let s = Session::named(t.fresh("s"));
+    let s = CaseSession::named(t.fresh("s"));
     let bytes = [start_line(&s), input_line(&s, &t.quick())].concat();
     let cuts = (1..bytes.len().min(400)).collect();
     let from = t.raw_in_pieces(bytes, cuts, Duration::from_millis(1))?;
@@ -84,7 +84,7 @@ fn characters_cut(t: &mut Trial) -> Outcome {
     let mut stream = Vec::new();
     let mut sent = Vec::new();
     while stream.len() < 80_000 {
-        let s = Session::named(t.fresh("s"));
+        let s = CaseSession::named(t.fresh("s"));
         stream.extend(start_line(&s));
         let line_with = |pad: usize| {
             let text = format!("{}{}", "p".repeat(pad), "\u{1f600}".repeat(4_300));
@@ -169,7 +169,7 @@ fn separators_are_data(t: &mut Trial) -> Outcome {
     demand_echo(t, &turn, text)?;
     t.demand_ends(&s, 1)?;
     let bare = t.history.scan(0, |_, record| match &record.event {
-        Event::Adapter { bytes, .. } => String::from_utf8_lossy(bytes)
+        RecordedEvent::Adapter { bytes, .. } => String::from_utf8_lossy(bytes)
             .contains(['\u{2028}', '\u{2029}'])
             .then_some(()),
         _ => None,
@@ -319,7 +319,7 @@ fn read_escapes(t: &mut Trial) -> Outcome {
 }
 
 /// A `user.input` whose content is spelled in all the ways that JSON knows.
-fn spelled_input(session: &Session, content: &str) -> String {
+fn spelled_input(session: &CaseSession, content: &str) -> String {
     let mut spelled = String::new();
     for (place, letter) in content.chars().enumerate() {
         match letter {
@@ -426,7 +426,7 @@ fn filled(t: &mut Trial, size: usize, message: impl Fn(&str) -> Value) -> Value 
 }
 
 /// Demands that the first input that a session reports is a text.
-fn demand_arrived(t: &mut Trial, session: &Session, content: &str) -> Outcome {
+fn demand_arrived(t: &mut Trial, session: &CaseSession, content: &str) -> Outcome {
     let report = t.report(session)?;
     let first = report["inputs"][0].clone();
     let sha256 = wire::sha256(content.as_bytes());
@@ -568,7 +568,7 @@ fn silent_by_itself(t: &mut Trial) -> Outcome {
     t.pass_time(Duration::from_secs(2));
     t.drain()?;
     let first = t.history.scan(0, |_, record| match &record.event {
-        Event::Adapter { bytes, .. } => Some(bytes.clone()),
+        RecordedEvent::Adapter { bytes, .. } => Some(bytes.clone()),
         _ => None,
     });
     let Some(line) = first else { return Ok(()) };
@@ -644,7 +644,7 @@ fn never_mixed(t: &mut Trial) -> Outcome {
     }
     let hint = "write each message with its LF in one write, under one lock";
     let noise = t.history.scan(0, |_, record| match &record.event {
-        Event::Adapter { bytes, parsed, .. } if matches!(**parsed, Parsed::Noise(_)) => {
+        RecordedEvent::Adapter { bytes, parsed, .. } if matches!(**parsed, Parsed::Noise(_)) => {
             Some(bytes.len())
         }
         _ => None,

@@ -9,7 +9,11 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 ];
 
 /// Has an action asked for that can be seen when it happens.
-pub(in crate::cases) fn ask_visibly(t: &mut Trial, s: &Session, ask: &Ask) -> Outcome<Request> {
+pub(in crate::cases) fn ask_visibly(
+    t: &mut Trial,
+    s: &CaseSession,
+    ask: &GuardedAction,
+) -> Outcome<AskedPermission> {
     let recipe = t.subject.recipes.permission.as_ref();
     if !t.has_probe(&["ask"]) && !recipe.is_some_and(|recipe| recipe.contains("{effect_path}")) {
         return t.skip("recipe `permission` with {effect_path}, a file that the action makes");
@@ -20,8 +24,8 @@ pub(in crate::cases) fn ask_visibly(t: &mut Trial, s: &Session, ask: &Ask) -> Ou
 /// Answers a request, and all others that the same turn makes, until it ends: a model may ask again.
 pub(in crate::cases) fn answer_to_the_end(
     t: &mut Trial,
-    s: &Session,
-    request: &Request,
+    s: &CaseSession,
+    request: &AskedPermission,
     approved: bool,
 ) -> Outcome {
     t.answer(s, request, approved)?;
@@ -34,7 +38,7 @@ pub(in crate::cases) fn answer_to_the_end(
         match next {
             Some(seen) if seen.kind() == "permission.request" => {
                 from = seen.index + 1;
-                let request = Request {
+                let request = AskedPermission {
                     from: request.from,
                     seen,
                 };
@@ -48,7 +52,7 @@ pub(in crate::cases) fn answer_to_the_end(
 }
 
 /// The action has not happened.
-fn undone(t: &Trial, ask: &Ask, why: &str) -> Outcome {
+fn undone(t: &Trial, ask: &GuardedAction, why: &str) -> Outcome {
     t.demand(!ask.done(), "the guarded action does not happen", why)
 }
 
@@ -85,9 +89,9 @@ fn a_hundred(t: &mut Trial) -> Outcome {
     let mut of_all = HashSet::new();
     for _ in 0..5 {
         let s = t.open()?;
-        let asks: Vec<Ask> = (0..20).map(|_| t.action()).collect();
+        let asks: Vec<GuardedAction> = (0..20).map(|_| t.action()).collect();
         let requests = t.ask_all(&s, &asks)?;
-        let ids: HashSet<&str> = requests.iter().map(Request::id).collect();
+        let ids: HashSet<&str> = requests.iter().map(AskedPermission::id).collect();
         t.demand(
             ids.len() == asks.len(),
             "20 pending requests of a session have 20 ids",

@@ -84,7 +84,7 @@ fn queued_in_order(t: &mut Trial) -> Outcome {
 /// Stops the running turn and waits for its end, for the time that the author declared.
 pub(in crate::cases) fn stop(
     t: &mut Trial,
-    s: &Session,
+    s: &CaseSession,
     from: usize,
 ) -> Outcome<crate::trial::TurnSeen> {
     t.stop(s)?;
@@ -140,7 +140,7 @@ fn outlives_a_stopped_turn(t: &mut Trial, stopped_after: Duration) -> Outcome {
     let s = t.open()?;
     let from = t.busy(&s)?;
     let within = stopped_after * 2 + t.quiet();
-    let ended = |seen: &Seen| seen.is_of(&s, "turn.complete");
+    let ended = |seen: &ReceivedMessage| seen.is_of(&s, "turn.complete");
     if t.wait(from, within, ended).is_some() {
         return Err(Stop::Inconclusive(format!(
             "recipe `long` ended by itself within {within:.1?}, so it does not show what the stop did; it should last a minute"
@@ -151,7 +151,7 @@ fn outlives_a_stopped_turn(t: &mut Trial, stopped_after: Duration) -> Outcome {
 }
 
 /// The next turn of a session is served as if there had been no stop.
-pub(in crate::cases) fn ordinary_turn(t: &mut Trial, s: &Session) -> Outcome {
+pub(in crate::cases) fn ordinary_turn(t: &mut Trial, s: &CaseSession) -> Outcome {
     if !t.has_probe(&["echo"]) {
         return t.quick_turn(s).map(|_| ());
     }
@@ -243,7 +243,7 @@ fn stop_in_a_flood(t: &mut Trial) -> Outcome {
         false => Duration::ZERO,
     };
     let from = t.probe(&s, &json!([["burst", PIECES, SIZE]]))?;
-    let ended = |seen: &Seen| seen.kind() == "turn.complete";
+    let ended = |seen: &ReceivedMessage| seen.kind() == "turn.complete";
     t.expect(from, &s, "output")?;
     t.stop(&s)?;
     let due = t.history.began().elapsed() + usual * 2 + t.bounds.secs(0.5);
@@ -366,7 +366,11 @@ fn keep_tokens_apart(t: &mut Trial) -> Outcome {
 }
 
 /// Returns the value that `get` outputs.
-pub(in crate::cases) fn value_of(t: &mut Trial, session: &Session, key: &str) -> Outcome<Value> {
+pub(in crate::cases) fn value_of(
+    t: &mut Trial,
+    session: &CaseSession,
+    key: &str,
+) -> Outcome<Value> {
     let turn = t.probe_turn(session, &json!([["get", key]]))?;
     match Trial::probe_answer(&turn.messages, "key") {
         Some(answer) => Ok(answer.get("value").cloned().unwrap_or_default()),

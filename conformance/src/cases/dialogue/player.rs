@@ -9,7 +9,7 @@ use std::{
 use rustix::process::Signal;
 
 use self::Perform::{Act, Find};
-use super::{Operand, Step, read_steps};
+use super::{DialogueStep, Operand, read_steps};
 use crate::{
     cases::{
         adapter::{
@@ -28,26 +28,26 @@ use crate::{
 /// Carries out one step, and returns its result unless it has none.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Perform {
-    Act(fn(&mut Player<'_>, &Step) -> Outcome),
-    Find(fn(&mut Player<'_>, &Step) -> Outcome<Bound>),
+    Act(fn(&mut Player<'_>, &DialogueStep) -> Outcome),
+    Find(fn(&mut Player<'_>, &DialogueStep) -> Outcome<Bound>),
 }
 
 /// The result of a step, which later steps use by its name.
 #[derive(Debug, Clone)]
 pub(super) enum Bound {
-    Session(Session),
+    Session(CaseSession),
     Hub(Hub),
     Lower(Lower),
     Turn(TurnSeen),
-    Messages(Vec<Seen>),
-    Action(Ask),
+    Messages(Vec<ReceivedMessage>),
+    Action(GuardedAction),
     Data(Value),
 }
 
 impl Bound {
     /// The message that a reference means, and the path into it: the end of a turn, or the first
     /// of several unless the path begins with a number or `last`.
-    fn message<'p>(&self, path: &'p [&'p str]) -> (Option<&Seen>, &'p [&'p str]) {
+    fn message<'p>(&self, path: &'p [&'p str]) -> (Option<&ReceivedMessage>, &'p [&'p str]) {
         match self {
             Self::Turn(turn) => (Some(&turn.end), path),
             Self::Messages(messages) => match path.first().map(|part| (*part, part.parse())) {
@@ -147,11 +147,11 @@ pub(crate) fn play(t: &mut Trial) -> Outcome {
     player.play(&steps)
 }
 
-fn reject_step<T>(step: &Step, what: &str) -> Outcome<T> {
+fn reject_step<T>(step: &DialogueStep, what: &str) -> Outcome<T> {
     Err(Stop::Harness(format!("the dialogue: {what} in {step:?}")))
 }
 
-impl Step {
+impl DialogueStep {
     fn words(&self) -> impl Iterator<Item = &'static str> {
         self.operands.iter().filter_map(|operand| match operand {
             Operand::Word(word) => Some(*word),
@@ -186,7 +186,7 @@ impl Step {
 }
 
 impl Player<'_> {
-    fn play(&mut self, steps: &[Step]) -> Outcome {
+    fn play(&mut self, steps: &[DialogueStep]) -> Outcome {
         for step in steps {
             let mut result = match step.perform {
                 Perform::Act(act) => act(self, step).map(|()| None),
@@ -207,9 +207,9 @@ impl Player<'_> {
         Ok(())
     }
 
-    fn session_named(&self, name: &str) -> Option<Session> {
+    fn session_named(&self, name: &str) -> Option<CaseSession> {
         if name == "pipe" {
-            return Some(Session::named(""));
+            return Some(CaseSession::named(""));
         }
         match self.names.get(name)? {
             Bound::Session(session) => Some(session.clone()),
@@ -217,7 +217,7 @@ impl Player<'_> {
         }
     }
 
-    fn find_session(&self, step: &Step, place: usize) -> Outcome<Session> {
+    fn find_session(&self, step: &DialogueStep, place: usize) -> Outcome<CaseSession> {
         match self.session_named(step.read_word(place)?) {
             Some(session) => Ok(session),
             None => reject_step(step, "a session is missing"),
@@ -225,14 +225,18 @@ impl Player<'_> {
     }
 
     /// The hub that is named first, if one is, and the session behind it.
-    fn hub_and_session(&self, step: &Step, place: usize) -> Outcome<(Option<Hub>, Session)> {
+    fn hub_and_session(
+        &self,
+        step: &DialogueStep,
+        place: usize,
+    ) -> Outcome<(Option<Hub>, CaseSession)> {
         match self.names.get(step.read_word(place)?) {
             Some(Bound::Hub(hub)) => Ok((Some(hub.clone()), self.find_session(step, place + 1)?)),
             _ => Ok((None, self.find_session(step, place)?)),
         }
     }
 
-    fn find_hub(&self, step: &Step) -> Outcome<Hub> {
+    fn find_hub(&self, step: &DialogueStep) -> Outcome<Hub> {
         match self.names.get(step.read_word(0)?) {
             Some(Bound::Hub(hub)) => Ok(hub.clone()),
             _ => reject_step(step, "a hub is missing"),
@@ -240,21 +244,21 @@ impl Player<'_> {
     }
 
     /// The session at the adapter: of a name that was bound to it, else as the adapter knows it now.
-    fn find_lower(&self, step: &Step, place: usize) -> Outcome<Lower> {
+    fn find_lower(&self, step: &DialogueStep, place: usize) -> Outcome<Lower> {
         match self.names.get(step.read_word(place)?) {
             Some(Bound::Lower(lower)) => Ok(lower.clone()),
             _ => self.t.lower(&self.find_session(step, place)?),
         }
     }
 
-    fn find_turn(&self, step: &Step) -> Outcome<TurnSeen> {
+    fn find_turn(&self, step: &DialogueStep) -> Outcome<TurnSeen> {
         match self.names.get(step.read_word(0)?) {
             Some(Bound::Turn(turn)) => Ok(turn.clone()),
             _ => reject_step(step, "a turn is missing"),
         }
     }
 
-    fn find_action(&self, step: &Step, place: usize) -> Outcome<Ask> {
+    fn find_action(&self, step: &DialogueStep, place: usize) -> Outcome<GuardedAction> {
         match self.names.get(step.read_word(place)?) {
             Some(Bound::Action(action)) => Ok(action.clone()),
             _ => reject_step(step, "an action is missing"),
@@ -262,7 +266,7 @@ impl Player<'_> {
     }
 
     /// The value at a place among the operands that are no words; null without it.
-    fn read_value(&self, step: &Step, place: usize) -> Value {
+    fn read_value(&self, step: &DialogueStep, place: usize) -> Value {
         let values = step.operands.iter().filter_map(|operand| match operand {
             Operand::Value(value) => Some(value),
             Operand::Word(_) => None,
@@ -275,7 +279,7 @@ impl Player<'_> {
     }
 
     /// The members of all objects among the operands.
-    fn read_members(&self, step: &Step) -> Value {
+    fn read_members(&self, step: &DialogueStep) -> Value {
         let mut members = json!({});
         for operand in &step.operands {
             if let Operand::Value(value) = operand {
@@ -286,7 +290,7 @@ impl Player<'_> {
     }
 
     /// The word at a place, which may be a reference.
-    fn read_type(&self, step: &Step, place: usize) -> Outcome<String> {
+    fn read_type(&self, step: &DialogueStep, place: usize) -> Outcome<String> {
         match step.operands.get(place) {
             Some(Operand::Word(word)) => Ok((*word).to_owned()),
             Some(Operand::Value(Value::String(text))) => Ok(self.render_text(text)),
@@ -295,7 +299,7 @@ impl Player<'_> {
     }
 
     /// The message of a name, or of a place among several.
-    fn find_message(&self, step: &Step, place: usize) -> Outcome<Seen> {
+    fn find_message(&self, step: &DialogueStep, place: usize) -> Outcome<ReceivedMessage> {
         let path: Vec<&str> = step.read_word(place)?.split('.').collect();
         let bound = self.names.get(path[0]);
         match bound.and_then(|bound| bound.message(&path[1..]).0) {
@@ -305,13 +309,13 @@ impl Player<'_> {
     }
 
     /// The value at a place as a list.
-    fn read_list(&self, step: &Step, place: usize) -> Vec<Value> {
+    fn read_list(&self, step: &DialogueStep, place: usize) -> Vec<Value> {
         let value = self.read_value(step, place);
         value.as_array().cloned().unwrap_or_default()
     }
 
     /// The strings of the list at a place.
-    fn read_strings(&self, step: &Step, place: usize) -> Vec<String> {
+    fn read_strings(&self, step: &DialogueStep, place: usize) -> Vec<String> {
         serde_json::from_value(self.read_value(step, place)).unwrap_or_default()
     }
 
@@ -325,11 +329,11 @@ impl Player<'_> {
     }
 
     /// The first value as a number.
-    fn read_count(&self, step: &Step) -> u64 {
+    fn read_count(&self, step: &DialogueStep) -> u64 {
         self.read_value(step, 0).as_u64().unwrap_or_default()
     }
 
-    fn read_string(&self, step: &Step, place: usize) -> String {
+    fn read_string(&self, step: &DialogueStep, place: usize) -> String {
         let value = self.read_value(step, place);
         value
             .as_str()
@@ -412,19 +416,19 @@ impl Player<'_> {
         })
     }
 
-    fn failure_text(&self, step: &Step, place: usize) -> String {
+    fn failure_text(&self, step: &DialogueStep, place: usize) -> String {
         self.render_text(step.texts.get(place).copied().unwrap_or_default())
     }
 
     /// The text at a place, or another if the step has none.
-    fn failure_text_or(&self, step: &Step, place: usize, other: impl Display) -> String {
+    fn failure_text_or(&self, step: &DialogueStep, place: usize, other: impl Display) -> String {
         step.texts
             .get(place)
             .map_or_else(|| other.to_string(), |text| self.render_text(text))
     }
 
     /// The number behind a word such as `from`.
-    fn read_number(&self, step: &Step, option: &str) -> Option<Value> {
+    fn read_number(&self, step: &DialogueStep, option: &str) -> Option<Value> {
         match step.find_option(option)? {
             Operand::Value(value) => Some(self.fill_references(value)),
             Operand::Word(_) => None,
@@ -432,18 +436,18 @@ impl Player<'_> {
     }
 
     /// The place that `from` names.
-    fn named_place(&self, step: &Step) -> Option<usize> {
+    fn named_place(&self, step: &DialogueStep) -> Option<usize> {
         usize::try_from(self.read_number(step, "from")?.as_u64()?).ok()
     }
 
     /// Returns the place where a step begins to search: `from`, or the session's last input.
-    fn start_place(&self, step: &Step, session: &Session) -> usize {
+    fn start_place(&self, step: &DialogueStep, session: &CaseSession) -> usize {
         let last = || self.last.get(session.id()).copied();
         self.named_place(step).or_else(last).unwrap_or_default()
     }
 
     /// The time of `within`: seconds, `5..` for at least so many, or a sum with bounds of the run.
-    fn time_limit(&self, step: &Step) -> Duration {
+    fn time_limit(&self, step: &DialogueStep) -> Duration {
         let bounds = &self.t.bounds;
         match step.find_option("within") {
             Some(Operand::Value(seconds)) => bounds.secs(seconds.as_f64().unwrap_or_default()),
@@ -468,7 +472,7 @@ impl Player<'_> {
     }
 
     /// Remembers an input that has not ended.
-    fn remember_input(&mut self, session: &Session, place: usize) -> Bound {
+    fn remember_input(&mut self, session: &CaseSession, place: usize) -> Bound {
         let id = session.id().to_owned();
         self.inputs.entry(id.clone()).or_default().push_back(place);
         self.last.insert(id, place);
@@ -476,7 +480,7 @@ impl Player<'_> {
     }
 
     /// Waits for the end of the turn of an input.
-    fn whole_turn(&mut self, session: &Session, place: usize) -> Outcome<TurnSeen> {
+    fn whole_turn(&mut self, session: &CaseSession, place: usize) -> Outcome<TurnSeen> {
         self.last.insert(session.id().to_owned(), place);
         self.t.end_of(session, place)
     }
@@ -484,8 +488,8 @@ impl Player<'_> {
     /// Opens the sessions that a step names.
     fn open_sessions(
         &mut self,
-        step: &Step,
-        open: impl Fn(&mut Trial) -> Outcome<Session>,
+        step: &DialogueStep,
+        open: impl Fn(&mut Trial) -> Outcome<CaseSession>,
     ) -> Outcome {
         for name in step.words() {
             let session = open(self.t)?;
@@ -495,7 +499,7 @@ impl Player<'_> {
     }
 
     /// Sends a message of a session, or of a hub's session.
-    fn send_message(&mut self, step: &Step, valid: bool) -> Outcome<Bound> {
+    fn send_message(&mut self, step: &DialogueStep, valid: bool) -> Outcome<Bound> {
         let (hub, s) = self.hub_and_session(step, 0)?;
         let kind = step.read_word(1 + usize::from(hub.is_some()))?;
         let members = self.read_members(step);
@@ -511,7 +515,7 @@ impl Player<'_> {
     }
 
     /// Takes the place of the session's first input whose turn has not ended.
-    fn take_input(&mut self, session: &Session) -> usize {
+    fn take_input(&mut self, session: &CaseSession) -> usize {
         let inputs = self.inputs.get_mut(session.id());
         inputs.and_then(VecDeque::pop_front).unwrap_or_default()
     }
@@ -519,27 +523,28 @@ impl Player<'_> {
     /// Begins a turn of a session with the first value of a step.
     fn begin_turn(
         &mut self,
-        step: &Step,
-        begin: impl Fn(&mut Trial, &Session, Value) -> Outcome<usize>,
+        step: &DialogueStep,
+        begin: impl Fn(&mut Trial, &CaseSession, Value) -> Outcome<usize>,
     ) -> Outcome<Bound> {
         let s = self.find_session(step, 0)?;
         let place = begin(self.t, &s, self.read_value(step, 0))?;
         Ok(self.remember_input(&s, place))
     }
 
-    fn bind_hub(&mut self, step: &Step, hub: Hub) -> Outcome {
+    fn bind_hub(&mut self, step: &DialogueStep, hub: Hub) -> Outcome {
         self.names.insert(step.read_word(0)?, Bound::Hub(hub));
         Ok(())
     }
 
     /// Waits for a message of a type, and with these members.
-    fn expect_message(&mut self, step: &Step) -> Outcome<Bound> {
+    fn expect_message(&mut self, step: &DialogueStep) -> Outcome<Bound> {
         let (hub, s) = self.hub_and_session(step, 0)?;
         let kind = self.read_type(step, 1 + usize::from(hub.is_some()))?;
         let members = self.read_members(step);
         let from = self.start_place(step, &s);
         let within = self.time_limit(step);
-        let is_wanted = |seen: &Seen| is_of(seen, &kind) && has_members(seen.message(), &members);
+        let is_wanted =
+            |seen: &ReceivedMessage| is_of(seen, &kind) && has_members(seen.message(), &members);
         let expected = match (&hub, step.texts.first()) {
             (_, Some(text)) => self.render_text(text),
             (Some(_), None) => format!("`{kind}`"),
@@ -568,9 +573,9 @@ impl Player<'_> {
     /// a count comes first: `2`, `1..` or `1..2`.
     fn select_messages(
         &mut self,
-        step: &Step,
+        step: &DialogueStep,
         place: usize,
-        mut found: Vec<Seen>,
+        mut found: Vec<ReceivedMessage>,
         what: &str,
     ) -> Outcome<Bound> {
         let kind = self.read_type(step, place)?;
@@ -582,7 +587,7 @@ impl Player<'_> {
                 && after.is_none_or(|at| seen.at.as_secs_f64() > at)
         });
         let count = found.len();
-        let kinds: Vec<&str> = found.iter().map(Seen::kind).collect();
+        let kinds: Vec<&str> = found.iter().map(ReceivedMessage::kind).collect();
         self.names.insert("count", Bound::Data(count.into()));
         self.names
             .insert("kinds", Bound::Data(kinds.join(", ").into()));
@@ -603,7 +608,7 @@ impl Player<'_> {
     }
 
     /// Finds received messages: in a session, in one of a hub, in all (`any`), in a turn or among messages.
-    fn find_came(&mut self, step: &Step) -> Outcome<Bound> {
+    fn find_came(&mut self, step: &DialogueStep) -> Outcome<Bound> {
         let place = usize::from(step.wanted_count().is_some());
         let from = self.named_place(step).unwrap_or_default();
         let (found, place) = match self.names.get(step.read_word(place)?) {
@@ -621,7 +626,7 @@ impl Player<'_> {
 
     /// Finds messages that reached the adapter, or that it wrote: in a session, or in all (`any`).
     /// Compares a count; with `within`, waits until it is reached.
-    fn find_below(&mut self, step: &Step, by: Side) -> Outcome<Bound> {
+    fn find_below(&mut self, step: &DialogueStep, by: Side) -> Outcome<Bound> {
         let place = usize::from(step.wanted_count().is_some());
         let lower = match step.read_word(place)? {
             "any" => None,
@@ -646,7 +651,7 @@ impl Player<'_> {
     }
 
     /// Compares: `$a == 1`, of which several are joined by `and`.
-    fn compare_values(&self, step: &Step) -> Outcome<(bool, Value)> {
+    fn compare_values(&self, step: &DialogueStep) -> Outcome<(bool, Value)> {
         let mut first = None;
         for comparison in step
             .operands
@@ -709,7 +714,7 @@ impl Player<'_> {
     }
 
     /// Returns `true` if the program has what a step names: extensions, operations of the probe, abilities.
-    fn has_all(&self, step: &Step) -> Outcome<bool> {
+    fn has_all(&self, step: &DialogueStep) -> Outcome<bool> {
         let names: Vec<&str> = step.words().skip(1).collect();
         let subject = &self.t.subject;
         Ok(match step.read_word(0)? {
@@ -741,7 +746,7 @@ pub(super) fn find_reference(text: &str) -> Option<&str> {
 }
 
 /// Returns `true` if a message is of a type, of one of several, of `any`, or an `entry` of a journal.
-fn is_of(seen: &Seen, kinds: &str) -> bool {
+fn is_of(seen: &ReceivedMessage, kinds: &str) -> bool {
     match kinds {
         "any" => true,
         "entry" => seen.is_entry(),
@@ -1049,7 +1054,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
                 Value::String(id) => id,
                 _ => p.t.fresh("unopened"),
             };
-            Ok(Bound::Session(Session::named(id)))
+            Ok(Bound::Session(CaseSession::named(id)))
         }),
     ),
     // Inputs whose turn continues.
@@ -1147,8 +1152,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         "closes_stdin",
         Act(|p, step| {
             let closed = p.t.history.wait(0, p.time_limit(step), |_, record| {
-                let below = matches!(record.link, Link::Lower(_));
-                (below && matches!(record.event, Event::StdinClosed)).then_some(())
+                let below = matches!(record.link, PipePair::Lower(_));
+                (below && matches!(record.event, RecordedEvent::StdinClosed)).then_some(())
             });
             let holds = closed.is_some();
             p.t.demand(holds, "the adapter's stdin is closed", "it is not")
@@ -1296,7 +1301,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Find(|p, step| {
             let session = p
                 .find_session(step, 0)
-                .unwrap_or_else(|_| Session::named(""));
+                .unwrap_or_else(|_| CaseSession::named(""));
             let from = p.start_place(step, &session);
             let within = p.time_limit(step);
             let seen =
@@ -1311,7 +1316,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let lower = p.find_lower(step, 0)?;
             let kind = step.read_word(1)?;
             let members = p.read_members(step);
-            let is_wanted = |by, seen: &Seen| {
+            let is_wanted = |by, seen: &ReceivedMessage| {
                 by == Side::Adapter && is_of(seen, kind) && has_members(seen.message(), &members)
             };
             match p
@@ -1544,7 +1549,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Act(|p, step| {
             let s = p.find_session(step, 0)?;
             let seen = p.find_message(step, 1)?;
-            let request = Request {
+            let request = AskedPermission {
                 from: p.take_input(&s),
                 seen,
             };

@@ -237,7 +237,7 @@ fn between_turns(t: &mut Trial) -> Outcome {
     let token = t.token();
     let turn = t.act(&s, &json!([["complete"], ["delay", 200], ["say", token]]))?;
     let text = RefCell::new(String::new());
-    let heard = |seen: &crate::trial::Seen| {
+    let heard = |seen: &crate::trial::ReceivedMessage| {
         if seen.session() == s.id() {
             text.borrow_mut().push_str(seen.on_channel("stdout"));
         }
@@ -248,7 +248,7 @@ fn between_turns(t: &mut Trial) -> Outcome {
 }
 
 /// A turn of a session that must not be held up.
-fn prompt_turn(t: &mut Trial, s: &Session, hint: &str) -> Outcome {
+fn prompt_turn(t: &mut Trial, s: &CaseSession, hint: &str) -> Outcome {
     let from = t.instruct(s, &say_and_complete("served"))?;
     t.expect_within(from, s, "output", t.bounds.secs(2.0))
         .hint(hint)?;
@@ -256,7 +256,7 @@ fn prompt_turn(t: &mut Trial, s: &Session, hint: &str) -> Outcome {
 }
 
 /// Opens a session that can be paused, and pauses it.
-fn open_paused(t: &mut Trial) -> Outcome<Session> {
+fn open_paused(t: &mut Trial) -> Outcome<CaseSession> {
     let s = t.open_offering(&["flow"], &json!({}))?;
     t.expect(0, &s, "session.ready").under("relay.8")?;
     t.introduce(&s)?;
@@ -364,7 +364,7 @@ fn deliver_ticks_in_time(t: &mut Trial) -> Outcome {
 }
 
 /// Reads as a hub does that takes 10 MB a second, until a turn of the session has ended that began at `from`.
-fn read_slowly(t: &mut Trial, from: usize, s: &Session) -> Outcome {
+fn read_slowly(t: &mut Trial, from: usize, s: &CaseSession) -> Outcome {
     const A_SECOND: f64 = 10e6;
     let began = Instant::now();
     let mut next = from;
@@ -386,8 +386,8 @@ fn read_slowly(t: &mut Trial, from: usize, s: &Session) -> Outcome {
         t.history.scan(next, |index, record| {
             if let (
                 true,
-                Link::Upper,
-                Event::Adapter {
+                PipePair::Upper,
+                RecordedEvent::Adapter {
                     bytes: line,
                     parsed,
                     ..

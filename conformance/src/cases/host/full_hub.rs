@@ -4,7 +4,7 @@ use crate::cases::prelude::*;
 
 /// Opens a session that offers every extension, with more members of `session.start`, and waits for
 /// its ready.
-pub(in crate::cases) fn open_with(t: &mut Trial, more: &Value) -> Outcome<Session> {
+pub(in crate::cases) fn open_with(t: &mut Trial, more: &Value) -> Outcome<CaseSession> {
     let from = t.history.len();
     let s = t.open_offering(&EXTENSIONS, more)?.naming_turns();
     t.expect(from, &s, "session.ready")?;
@@ -14,8 +14,8 @@ pub(in crate::cases) fn open_with(t: &mut Trial, more: &Value) -> Outcome<Sessio
 /// Makes the stub execute actions in another session, whatever happens to the instructing one.
 pub(in crate::cases) fn act_in(
     t: &mut Trial,
-    by: &Session,
-    s: &Session,
+    by: &CaseSession,
+    s: &CaseSession,
     actions: &Value,
 ) -> Outcome<TurnSeen> {
     t.act(
@@ -59,7 +59,7 @@ pub(in crate::cases) fn expect_written(
     from: usize,
     lower: &Lower,
     kind: &str,
-) -> Outcome<Seen> {
+) -> Outcome<ReceivedMessage> {
     match t.wait_written(from, lower, kind, t.bounds.secs(20.0)) {
         Some(seen) => Ok(seen),
         None => t.late(
@@ -72,8 +72,8 @@ pub(in crate::cases) fn expect_written(
 /// Waits until a process of the stub has ended.
 pub(in crate::cases) fn expect_gone(t: &Trial, from: usize, lower: &Lower) -> Outcome<Duration> {
     let gone = t.history.wait(from, t.bounds.secs(10.0), |_, record| {
-        let of_stub = record.link == Link::Lower(lower.process);
-        (of_stub && matches!(record.event, Event::Exited { .. })).then_some(record.at)
+        let of_stub = record.link == PipePair::Lower(lower.process);
+        (of_stub && matches!(record.event, RecordedEvent::Exited { .. })).then_some(record.at)
     });
     gone.ok_or_else(|| Stop::Harness("the stub does not end".to_owned()))
 }

@@ -10,7 +10,7 @@ pub(in crate::cases) fn prepare(t: &mut Trial) -> Outcome {
 }
 
 /// Returns the first hub of a host with a journal, and a session whose first entry it has received.
-fn open(t: &mut Trial) -> Outcome<(Hub, Session)> {
+fn open(t: &mut Trial) -> Outcome<(Hub, CaseSession)> {
     prepare(t)?;
     let hub = t.hub()?;
     let s = open_more(t, &hub, json!({}))?;
@@ -18,7 +18,7 @@ fn open(t: &mut Trial) -> Outcome<(Hub, Session)> {
 }
 
 /// Opens another session, and waits until this hub has received its first entry.
-pub(in crate::cases) fn open_more(t: &mut Trial, hub: &Hub, more: Value) -> Outcome<Session> {
+pub(in crate::cases) fn open_more(t: &mut Trial, hub: &Hub, more: Value) -> Outcome<CaseSession> {
     let s = t.journaled();
     let from = hub.start(&s, more);
     t.hear_kind(hub, &s, from, "host.fact")?;
@@ -34,7 +34,7 @@ pub(in crate::cases) fn again(t: &mut Trial) -> Outcome<Hub> {
 /// Has the stub carry out actions in a turn of this id; returns the input's place in the history.
 pub(in crate::cases) fn instruct(
     hub: &Hub,
-    s: &Session,
+    s: &CaseSession,
     turn: &str,
     actions: &Value,
 ) -> Outcome<usize> {
@@ -47,7 +47,13 @@ pub(in crate::cases) fn instruct(
 }
 
 /// The same to the end of the turn.
-fn act(t: &Trial, hub: &Hub, s: &Session, turn: &str, actions: &Value) -> Outcome<Seen> {
+fn act(
+    t: &Trial,
+    hub: &Hub,
+    s: &CaseSession,
+    turn: &str,
+    actions: &Value,
+) -> Outcome<ReceivedMessage> {
     let from = instruct(hub, s, turn, actions)?;
     t.hear_end(hub, s, from, turn)
 }
@@ -56,10 +62,10 @@ fn act(t: &Trial, hub: &Hub, s: &Session, turn: &str, actions: &Value) -> Outcom
 pub(in crate::cases) fn attach(
     t: &Trial,
     hub: &Hub,
-    s: &Session,
+    s: &CaseSession,
     after: u64,
     more: Value,
-) -> Outcome<Seen> {
+) -> Outcome<ReceivedMessage> {
     let from = hub.attach(s, after, more);
     t.hear_kind(hub, s, from, "session.attached")
 }
@@ -68,9 +74,9 @@ pub(in crate::cases) fn attach(
 pub(in crate::cases) fn catch_up(
     t: &Trial,
     hub: &Hub,
-    s: &Session,
+    s: &CaseSession,
     after: u64,
-) -> Outcome<(Seen, Vec<Seen>)> {
+) -> Outcome<(ReceivedMessage, Vec<ReceivedMessage>)> {
     let attached = attach(t, hub, s, after, json!({}))?;
     let last = attached.number("last_seq");
     if last > after {
@@ -91,7 +97,7 @@ fn starts(t: &Trial) -> usize {
 }
 
 /// Demands that a turn ended well, which an absent status also means.
-pub(in crate::cases) fn demand_completed(t: &Trial, end: &Seen) -> Outcome {
+pub(in crate::cases) fn demand_completed(t: &Trial, end: &ReceivedMessage) -> Outcome {
     let status = end.text("status");
     t.demand(
         matches!(status, "" | "completed"),
@@ -132,7 +138,12 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 }
 
 /// Demands each number of a range once, in its order.
-pub(in crate::cases) fn demand_once(t: &Trial, entries: &[Seen], from: u64, to: u64) -> Outcome {
+pub(in crate::cases) fn demand_once(
+    t: &Trial,
+    entries: &[ReceivedMessage],
+    from: u64,
+    to: u64,
+) -> Outcome {
     let numbers: Vec<u64> = entries.iter().map(|entry| entry.number("seq")).collect();
     let wanted: Vec<u64> = (from..=to).collect();
     t.demand(
@@ -146,10 +157,10 @@ pub(in crate::cases) fn demand_once(t: &Trial, entries: &[Seen], from: u64, to: 
 pub(in crate::cases) fn refusal(
     t: &Trial,
     hub: &Hub,
-    s: &Session,
+    s: &CaseSession,
     from: usize,
     reason: &str,
-) -> Outcome<Seen> {
+) -> Outcome<ReceivedMessage> {
     let answer = t.hear(hub, s, from, "an answer to `session.attach`", |seen| {
         matches!(seen.kind(), "session.refused" | "session.attached")
     })?;
@@ -247,7 +258,7 @@ fn return_history_in_pages(t: &mut Trial) -> Outcome {
     )
 }
 
-fn entries_of(result: &Seen) -> Vec<serde_json::Value> {
+fn entries_of(result: &ReceivedMessage) -> Vec<serde_json::Value> {
     result.list("entries")
 }
 
@@ -256,7 +267,7 @@ fn number(entry: &serde_json::Value) -> u64 {
 }
 
 /// A turn of 4 MB while a further hub, which has attached in this way, does not read; then it reads on.
-fn flood(t: &mut Trial, on_slow: &str) -> Outcome<(Hub, Session, usize, u64)> {
+fn flood(t: &mut Trial, on_slow: &str) -> Outcome<(Hub, CaseSession, usize, u64)> {
     let (hub, s) = open(t)?;
     let other = t.further_hub()?;
     let attached = attach(t, &other, &s, 1, json!({"on_slow":on_slow}))?;
@@ -303,7 +314,7 @@ fn skip_for_slow_hub(t: &mut Trial) -> Outcome {
         },
     )?;
     let heard = other.heard(&s, from);
-    let lags: Vec<&Seen> = heard.iter().filter(|seen| seen.kind() == "lag").collect();
+    let lags: Vec<&ReceivedMessage> = heard.iter().filter(|seen| seen.kind() == "lag").collect();
     t.demand(
         !lags.is_empty(),
         "a `lag`",
@@ -389,20 +400,20 @@ fn list_by_filters(t: &mut Trial) -> Outcome {
 }
 
 /// Returns the one answer.
-fn ask(t: &mut Trial, hub: &Hub, more: &Value) -> Outcome<Seen> {
+fn ask(t: &mut Trial, hub: &Hub, more: &Value) -> Outcome<ReceivedMessage> {
     let request = t.fresh("list");
     let asked = json!({"type":"sessions.list","session_id":"","request_id":request,"extensions":["journal"]});
     let from = hub.say(wire::with(asked, more));
     t.hear(
         hub,
-        &Session::named(""),
+        &CaseSession::named(""),
         from,
         "`sessions.list.result`",
         |seen| seen.is_with("sessions.list.result", "request_id", &request),
     )
 }
 
-fn shown(answer: &Seen) -> Value {
+fn shown(answer: &ReceivedMessage) -> Value {
     Value::Object(answer.message().clone())
 }
 
@@ -446,7 +457,7 @@ fn demand(
     t: &mut Trial,
     hub: &Hub,
     filter: Value,
-    wanted: &[(&Session, &str)],
+    wanted: &[(&CaseSession, &str)],
 ) -> Outcome<Vec<Value>> {
     let row = |id: &str, state: &str| format!("{id} {state}");
     let text = |one: &Value, member: &str| one[member].as_str().unwrap_or_default().to_owned();
@@ -467,18 +478,18 @@ fn demand(
 pub(in crate::cases) fn demand_copy(
     t: &Trial,
     hub: &Hub,
-    s: &Session,
-    copy: &Session,
-    answer: &Seen,
+    s: &CaseSession,
+    copy: &CaseSession,
+    answer: &ReceivedMessage,
 ) -> Outcome {
     t.demand_member(answer, "role", "control")?;
     let fact = t.hear(hub, copy, answer.index, "`forked_from`", |seen| {
         seen.is_with("host.fact", "fact", "forked_from")
     })?;
-    let entries = |s: &Session| -> Vec<Value> {
+    let entries = |s: &CaseSession| -> Vec<Value> {
         let mut entries = hub.entries(s, 0);
         entries.retain(|entry| s != copy || entry.index < fact.index);
-        let same_id = |entry: &Seen| {
+        let same_id = |entry: &ReceivedMessage| {
             let message = Value::Object(entry.message().clone());
             wire::with(message, &json!({"session_id":copy.id()}))
         };

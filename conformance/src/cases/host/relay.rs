@@ -24,7 +24,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 ];
 
 /// Opens a session, names it to the stub, and pauses it.
-fn paused(t: &mut Trial) -> Outcome<Session> {
+fn paused(t: &mut Trial) -> Outcome<CaseSession> {
     let s = full_hub::open_with(t, &json!({}))?;
     t.introduce(&s)?;
     t.tell(&s, "flow.pause", &json!({}))?;
@@ -81,7 +81,7 @@ fn much_held(t: &mut Trial) -> Outcome {
     t.history.scan(resumed, |_, record| {
         let message = record
             .adapter_message()
-            .filter(|_| record.link == Link::Upper)?;
+            .filter(|_| record.link == PipePair::Upper)?;
         if wire::session(message) == s.id() && wire::kind(message) == "output" {
             // The relay may cut and join what it holds: each byte has its place in the whole.
             let content = wire::text(message, "content").as_bytes();
@@ -294,7 +294,7 @@ fn last_words(t: &mut Trial) -> Outcome {
 }
 
 /// Waits until the process of a session, which ends itself, has ended.
-fn gone_within(t: &Trial, s: &Session) -> Outcome {
+fn gone_within(t: &Trial, s: &CaseSession) -> Outcome {
     let process = t.lower(s)?.process;
     demand_gone(t, &[process], Duration::from_secs(5))
 }
@@ -357,13 +357,13 @@ fn orderly_end(t: &mut Trial) -> Outcome {
             format!("one `session.close` of {}", lower.id),
             closed.len(),
         )?;
-        let on_link = |wanted: fn(&Event) -> bool| {
+        let on_link = |wanted: fn(&RecordedEvent) -> bool| {
             t.history.scan(0, |_, record| {
-                (record.link == Link::Lower(lower.process) && wanted(&record.event))
+                (record.link == PipePair::Lower(lower.process) && wanted(&record.event))
                     .then_some(record.at)
             })
         };
-        let Some(ended) = on_link(|event| matches!(event, Event::StdinClosed)) else {
+        let Some(ended) = on_link(|event| matches!(event, RecordedEvent::StdinClosed)) else {
             return t.fail(
                 "the end of stdin before the process is ended",
                 "none was seen",
@@ -376,7 +376,7 @@ fn orderly_end(t: &mut Trial) -> Outcome {
         )?;
         // SIGKILL leaves no trace but a missing end.
         let exited =
-            on_link(|event| matches!(event, Event::Exited { code: Some(_), .. })).is_some();
+            on_link(|event| matches!(event, RecordedEvent::Exited { code: Some(_), .. })).is_some();
         let signalled = t
             .logged("term")
             .iter()

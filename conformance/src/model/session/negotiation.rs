@@ -8,10 +8,10 @@ use super::super::{
     shape::{gated, get},
     table::Table,
 };
-use super::{Agreement, Faults, InputModes, Session, add, allows};
+use super::{Agreement, Faults, InputModes, ModelSession, add, allows};
 use crate::clauses::Level::Must;
 
-impl Session {
+impl ModelSession {
     pub(super) fn ready(&mut self, message: &Message, faults: &mut Faults, of_host: &mut Faults) {
         if self.agreement != Agreement::Unknown {
             return add(

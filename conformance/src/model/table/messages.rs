@@ -3,7 +3,7 @@
 use super::super::extension::Extension::{
     Control, Events, Flow, Options, Questions, Resume, Turns, Usage,
 };
-use super::Kind::{
+use super::ValueType::{
     Any, Bool, Id, Int, List, Map, Number, Object, OneOf, Path, Strings, Text, Time, Uint,
 };
 use super::{

@@ -12,32 +12,32 @@ impl Story {
     fn begin() -> Self {
         let mut story = Self(Vec::new());
         story.host(
-            Link::Upper,
+            PipePair::Upper,
             &json!({"type":"session.start","session_id":"u"}),
         );
         story.host(
-            Link::Lower(1),
+            PipePair::Lower(1),
             &json!({"type":"session.start","session_id":"l"}),
         );
         let content = json!({"$stub":[],"as":"u"}).to_string();
         story.host(
-            Link::Lower(1),
+            PipePair::Lower(1),
             &json!({"type":"user.input","session_id":"l","content":content}),
         );
         story
     }
 
-    fn add(&mut self, link: Link, event: Event) {
+    fn add(&mut self, link: PipePair, event: RecordedEvent) {
         let at = Duration::from_millis(self.0.len() as u64);
         self.0.push(Record { at, link, event });
     }
 
-    fn host(&mut self, link: Link, message: &Value) -> &mut Self {
+    fn host(&mut self, link: PipePair, message: &Value) -> &mut Self {
         let bytes = wire::line_of(message);
         let parsed = Arc::new(Parsed::parse(&bytes[..bytes.len() - 1]));
         self.add(
             link,
-            Event::Host {
+            RecordedEvent::Host {
                 bytes: bytes.into(),
                 parsed,
                 intent: Intent::Valid,
@@ -46,12 +46,12 @@ impl Story {
         self
     }
 
-    fn adapter(&mut self, link: Link, message: &Value) -> &mut Self {
+    fn adapter(&mut self, link: PipePair, message: &Value) -> &mut Self {
         let bytes = message.to_string().into_bytes();
         let parsed = Arc::new(Parsed::parse(&bytes));
         self.add(
             link,
-            Event::Adapter {
+            RecordedEvent::Adapter {
                 bytes: bytes.into(),
                 parsed,
                 ended: true,
@@ -63,22 +63,22 @@ impl Story {
 
     fn stub(&mut self, content: &str) -> &mut Self {
         self.adapter(
-            Link::Lower(1),
+            PipePair::Lower(1),
             &json!({"type":"output","session_id":"l","content":content}),
         )
     }
 
     fn hub(&mut self, content: &str) -> &mut Self {
         self.adapter(
-            Link::Upper,
+            PipePair::Upper,
             &json!({"type":"output","session_id":"u","content":content}),
         )
     }
 
     fn fence(&mut self) -> &mut Self {
         let upto = self.0.len();
-        self.add(Link::Upper, Event::Note("fence".to_owned()));
-        self.add(Link::Upper, Event::Fence { upto });
+        self.add(PipePair::Upper, RecordedEvent::Note("fence".to_owned()));
+        self.add(PipePair::Upper, RecordedEvent::Fence { upto });
         self
     }
 
@@ -146,7 +146,7 @@ fn a_close_drops_what_was_on_its_way_and_nothing_before() {
     let mut story = Story::begin();
     story.stub("a").stub("b").hub("a");
     story.host(
-        Link::Lower(1),
+        PipePair::Lower(1),
         &json!({"type":"session.close","session_id":"l"}),
     );
     story.fence();
@@ -154,7 +154,7 @@ fn a_close_drops_what_was_on_its_way_and_nothing_before() {
     let mut story = Story::begin();
     story.stub("a").stub("b").hub("b");
     story.host(
-        Link::Lower(1),
+        PipePair::Lower(1),
         &json!({"type":"session.close","session_id":"l"}),
     );
     story.fence();
@@ -165,7 +165,7 @@ fn a_close_drops_what_was_on_its_way_and_nothing_before() {
 fn what_is_said_after_the_close_goes_nowhere() {
     let mut story = Story::begin();
     story.host(
-        Link::Lower(1),
+        PipePair::Lower(1),
         &json!({"type":"session.close","session_id":"l"}),
     );
     story.stub("late").hub("late").fence();
@@ -176,7 +176,7 @@ fn what_is_said_after_the_close_goes_nowhere() {
 fn system_is_left_out() {
     let mut story = Story::begin();
     story.adapter(
-        Link::Upper,
+        PipePair::Upper,
         &json!({"type":"output","session_id":"u","channel":"system","content":"a file was refused"}),
     );
     story.fence();
@@ -196,7 +196,7 @@ fn bursts_and_digests_stand_for_their_texts() {
         let mut story = Story::begin();
         for summary in [&burst, &digest] {
             let message = json!({"type":"output","session_id":"l","content":"","$summary":summary});
-            story.adapter(Link::Lower(1), &message);
+            story.adapter(PipePair::Lower(1), &message);
         }
         story.hub(given[0]).hub(given[1]).fence();
         assert_eq!(story.faults(), faults);
@@ -208,7 +208,7 @@ fn the_rest_of_a_burst_may_be_missing_from_the_log_of_a_cut_case() {
     let burst = json!({"ev":"burst","from":1,"count":1,"size":10});
     let message = json!({"type":"output","session_id":"l","content":"","$summary":burst});
     let mut story = Story::begin();
-    story.adapter(Link::Lower(1), &message);
+    story.adapter(PipePair::Lower(1), &message);
     story.hub("00000001xx").hub("00000002xx");
     assert_eq!(story.grounds_if_cut(), [Ground::Late]);
     // Single outputs are logged before the next one is written.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     oracle, stub,
-    trial::{Session, Trial, TurnSeen},
+    trial::{CaseSession, Trial, TurnSeen},
     verdict::{Outcome, Stop},
 };
 
@@ -14,13 +14,13 @@ pub(crate) fn say_and_complete(text: &str) -> Value {
 }
 
 impl Trial {
-    /// The content of an input that has the stub carry out these actions. By [`Session::id`] other
-    /// instructions can name this session.
+    /// The content of an input that has the stub carry out these actions. By [`CaseSession::id`]
+    /// other instructions can name this session.
     ///
     /// # Errors
     ///
     /// When an action is wrong.
-    pub(crate) fn instructions(session: &Session, actions: &Value) -> Outcome<String> {
+    pub(crate) fn instructions(session: &CaseSession, actions: &Value) -> Outcome<String> {
         stub::check_actions(actions)
             .map_err(|error| Stop::Harness(format!("instructions: {error}")))?;
         Ok(json!({"$stub":actions,"as":session.id()}).to_string())
@@ -32,7 +32,7 @@ impl Trial {
     /// # Errors
     ///
     /// When an action is wrong, or the host cannot be started.
-    pub(crate) fn instruct(&mut self, session: &Session, actions: &Value) -> Outcome<usize> {
+    pub(crate) fn instruct(&mut self, session: &CaseSession, actions: &Value) -> Outcome<usize> {
         let content = Self::instructions(session, actions)?;
         self.input(session, content)
     }
@@ -42,7 +42,7 @@ impl Trial {
     /// # Errors
     ///
     /// As [`Self::instruct`], and a failure when the turn does not end.
-    pub(crate) fn act(&mut self, session: &Session, actions: &Value) -> Outcome<TurnSeen> {
+    pub(crate) fn act(&mut self, session: &CaseSession, actions: &Value) -> Outcome<TurnSeen> {
         let from = self.instruct(session, actions)?;
         self.end_of(session, from)
     }
@@ -52,7 +52,7 @@ impl Trial {
     /// # Errors
     ///
     /// As [`Self::instruct`], and a failure without any output.
-    pub(crate) fn begin(&mut self, session: &Session, actions: &Value) -> Outcome<usize> {
+    pub(crate) fn begin(&mut self, session: &CaseSession, actions: &Value) -> Outcome<usize> {
         let from = self.instruct(session, actions)?;
         self.expect(from, session, "output")?;
         Ok(from)
@@ -63,7 +63,7 @@ impl Trial {
     /// # Errors
     ///
     /// As [`Self::begin`].
-    pub(crate) fn begin_busy(&mut self, session: &Session) -> Outcome<usize> {
+    pub(crate) fn begin_busy(&mut self, session: &CaseSession) -> Outcome<usize> {
         self.begin(session, &json!([["say", "busy"]]))
     }
 
@@ -72,7 +72,7 @@ impl Trial {
     /// # Errors
     ///
     /// As [`Self::act`].
-    pub(crate) fn introduce(&mut self, session: &Session) -> Outcome {
+    pub(crate) fn introduce(&mut self, session: &CaseSession) -> Outcome {
         self.act(session, &json!([["complete"]])).map(drop)
     }
 
@@ -81,7 +81,7 @@ impl Trial {
     /// # Errors
     ///
     /// As [`Self::act`].
-    pub(crate) fn open_known(&mut self) -> Outcome<Session> {
+    pub(crate) fn open_known(&mut self) -> Outcome<CaseSession> {
         let session = self.open()?;
         self.introduce(&session)?;
         Ok(session)
@@ -94,7 +94,7 @@ impl Trial {
     /// As [`Self::act`], and a failure at another text.
     pub(crate) fn demand_answer(
         &mut self,
-        session: &Session,
+        session: &CaseSession,
         actions: &Value,
         wanted: &str,
     ) -> Outcome {
@@ -107,7 +107,7 @@ impl Trial {
     /// # Errors
     ///
     /// As [`Self::demand_answer`].
-    pub(crate) fn demand_served(&mut self, session: &Session, word: &str) -> Outcome {
+    pub(crate) fn demand_served(&mut self, session: &CaseSession, word: &str) -> Outcome {
         self.demand_answer(session, &say_and_complete(word), word)
     }
 
@@ -116,7 +116,12 @@ impl Trial {
     /// # Errors
     ///
     /// As [`Self::end_of`], and a failure at another text.
-    pub(crate) fn demand_end(&mut self, session: &Session, from: usize, wanted: &str) -> Outcome {
+    pub(crate) fn demand_end(
+        &mut self,
+        session: &CaseSession,
+        from: usize,
+        wanted: &str,
+    ) -> Outcome {
         let turn = self.end_of(session, from)?;
         self.demand_text(&turn, wanted)
     }

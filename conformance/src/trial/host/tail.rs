@@ -18,7 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 use crate::{
-    history::{Event, History, Intent, Link},
+    history::{History, Intent, PipePair, RecordedEvent},
     stub,
     wire::{self, Message, Parsed, Splitter},
 };
@@ -72,12 +72,12 @@ impl Starts {
 #[derive(Debug)]
 pub(super) struct Tail {
     path: PathBuf,
-    state: Arc<State>,
+    state: Arc<TailState>,
     thread: JoinHandle<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TailState {
     /// Number of the log's bytes in the history.
     read: AtomicU64,
     enough: AtomicBool,
@@ -86,7 +86,7 @@ struct State {
 impl Tail {
     /// Begins to follow a log, which need not exist yet.
     pub(super) fn follow(path: PathBuf, history: Arc<History>, starts: Arc<Starts>) -> Self {
-        let state = Arc::<State>::default();
+        let state = Arc::<TailState>::default();
         let log = path.clone();
         let told = Arc::clone(&state);
         let thread = thread::spawn(move || follow(&log, &history, &starts, &told));
@@ -114,8 +114,8 @@ impl Tail {
     }
 }
 
-fn follow(path: &Path, history: &History, starts: &Starts, state: &State) {
-    let mut reader = Reader::new(path);
+fn follow(path: &Path, history: &History, starts: &Starts, state: &TailState) {
+    let mut reader = LogReader::new(path);
     let mut splitter = Splitter::default();
     let mut buffer = vec![0; 256 << 10];
     let mut file = None;
@@ -173,18 +173,18 @@ enum Partial {
 
 /// Presence of an LF at the end of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum LogLineEnd {
     ByLf,
     Not,
 }
 
-struct Reader {
+struct LogReader {
     log: PathBuf,
     clock: Clock,
     partial: HashMap<u32, Partial>,
 }
 
-impl Reader {
+impl LogReader {
     fn new(log: &Path) -> Self {
         Self {
             log: log.to_owned(),
@@ -203,19 +203,22 @@ impl Reader {
         let process = starts.place(&self.log, number.unwrap_or_default());
         let at = self.clock.at(record["t"].as_u64().unwrap_or_default());
         for event in self.events(process, record) {
-            history.push_at(at, Link::Lower(process), event);
+            history.push_at(at, PipePair::Lower(process), event);
         }
     }
 
-    fn events(&mut self, process: u32, record: Value) -> Vec<Event> {
+    fn events(&mut self, process: u32, record: Value) -> Vec<RecordedEvent> {
         let text = |member: &str| record[member].as_str().unwrap_or_default();
         let data = || BASE64.decode(text("data")).unwrap_or_default();
         match text("ev") {
-            "start" => vec![Event::Started { pid: None }, Event::Act(record)],
+            "start" => vec![
+                RecordedEvent::Started { pid: None },
+                RecordedEvent::Act(record),
+            ],
             "in" if record["over"].is_null() => vec![host(text("line").as_bytes(), &record)],
             "in64" => vec![host(&data(), &record)],
             "out" => vec![match record["line"].as_str() {
-                Some(line) => adapter(line.as_bytes(), Ended::ByLf),
+                Some(line) => adapter(line.as_bytes(), LogLineEnd::ByLf),
                 None => summary(&record),
             }],
             "burst" => vec![summary(&record)],
@@ -229,23 +232,23 @@ impl Reader {
                     Partial::Unknown
                 };
                 self.partial.insert(process, rest);
-                vec![Event::Act(record)]
+                vec![RecordedEvent::Act(record)]
             }
-            "broken" => vec![Event::StdoutEnded],
-            "eof" => vec![Event::StdinClosed],
+            "broken" => vec![RecordedEvent::StdoutEnded],
+            "eof" => vec![RecordedEvent::StdinClosed],
             "exit" => {
                 let mut events = self.cut(process);
                 let code = record["code"]
                     .as_i64()
                     .and_then(|code| i32::try_from(code).ok());
-                events.push(Event::Exited { code, signal: None });
+                events.push(RecordedEvent::Exited { code, signal: None });
                 events
             }
             "act" if text("name") == "abort" => {
                 let mut events = self.cut(process);
                 events.extend([
-                    Event::Act(record),
-                    Event::Exited {
+                    RecordedEvent::Act(record),
+                    RecordedEvent::Exited {
                         code: None,
                         signal: Some(9),
                     },
@@ -254,23 +257,23 @@ impl Reader {
             }
             "act" if text("name") == "close_stdout" => {
                 let mut events = self.cut(process);
-                events.extend([Event::Act(record), Event::StdoutEnded]);
+                events.extend([RecordedEvent::Act(record), RecordedEvent::StdoutEnded]);
                 events
             }
-            _ => vec![Event::Act(record)],
+            _ => vec![RecordedEvent::Act(record)],
         }
     }
 
     /// Returns the text after the last LF when the output ends.
-    fn cut(&mut self, process: u32) -> Vec<Event> {
+    fn cut(&mut self, process: u32) -> Vec<RecordedEvent> {
         match self.partial.remove(&process) {
-            Some(Partial::Known(line)) if !line.is_empty() => vec![adapter(&line, Ended::Not)],
+            Some(Partial::Known(line)) if !line.is_empty() => vec![adapter(&line, LogLineEnd::Not)],
             _ => Vec::new(),
         }
     }
 
     /// Puts raw pieces together to lines.
-    fn raw(&mut self, process: u32, bytes: &[u8]) -> Vec<Event> {
+    fn raw(&mut self, process: u32, bytes: &[u8]) -> Vec<RecordedEvent> {
         let mut events = Vec::new();
         for piece in wire::pieces(bytes) {
             let partial = self
@@ -283,11 +286,11 @@ impl Reader {
                     line.extend_from_slice(piece);
                     if ended {
                         line.pop();
-                        events.push(adapter(line, Ended::ByLf));
+                        events.push(adapter(line, LogLineEnd::ByLf));
                     }
                 }
                 Partial::Unknown if ended => {
-                    events.push(Event::Act(json!({"ev":"unknown_line"})));
+                    events.push(RecordedEvent::Act(json!({"ev":"unknown_line"})));
                 }
                 Partial::Unknown => {}
             }
@@ -299,36 +302,36 @@ impl Reader {
     }
 }
 
-fn host(line: &[u8], record: &Value) -> Event {
+fn host(line: &[u8], record: &Value) -> RecordedEvent {
     let mut bytes = line.to_vec();
     if record["lf"] != false {
         bytes.push(b'\n');
     }
     let parsed = Arc::new(Parsed::lenient(line));
-    Event::Host {
+    RecordedEvent::Host {
         bytes: bytes.into(),
         parsed,
         intent: Intent::Valid,
     }
 }
 
-fn adapter(line: &[u8], ended: Ended) -> Event {
+fn adapter(line: &[u8], ended: LogLineEnd) -> RecordedEvent {
     let parsed = Arc::new(Parsed::lenient(line));
     let intent = match *parsed {
         Parsed::Message(_) => Intent::Valid,
         Parsed::Blank | Parsed::Noise(_) => Intent::Deviant,
     };
-    Event::Adapter {
+    RecordedEvent::Adapter {
         bytes: line.into(),
         parsed,
-        ended: ended == Ended::ByLf,
+        ended: ended == LogLineEnd::ByLf,
         intent,
     }
 }
 
 /// Returns the event of outputs that the log sums up: one message without its content, and the
 /// record.
-fn summary(record: &Value) -> Event {
+fn summary(record: &Value) -> RecordedEvent {
     let mut message = Message::new();
     let burst = record["ev"] == "burst";
     if burst {
@@ -342,7 +345,7 @@ fn summary(record: &Value) -> Event {
     message.insert("content".to_owned(), "".into());
     message.insert("$summary".to_owned(), record.clone());
     let bytes = Value::Object(message.clone()).to_string().into_bytes();
-    Event::Adapter {
+    RecordedEvent::Adapter {
         bytes: bytes.into(),
         parsed: Arc::new(Parsed::Message(message)),
         ended: true,
@@ -354,8 +357,8 @@ fn summary(record: &Value) -> Event {
 mod tests {
     use super::*;
 
-    fn read(records: &[Value]) -> Vec<Event> {
-        let mut reader = Reader::new(Path::new("log"));
+    fn read(records: &[Value]) -> Vec<RecordedEvent> {
+        let mut reader = LogReader::new(Path::new("log"));
         records
             .iter()
             .flat_map(|record| reader.events(7, record.clone()))
@@ -366,7 +369,9 @@ mod tests {
         read(records)
             .iter()
             .filter_map(|event| match event {
-                Event::Adapter { bytes, .. } => Some(String::from_utf8_lossy(bytes).into_owned()),
+                RecordedEvent::Adapter { bytes, .. } => {
+                    Some(String::from_utf8_lossy(bytes).into_owned())
+                }
                 _ => None,
             })
             .collect()
@@ -395,17 +400,20 @@ mod tests {
     fn processes_are_told_apart_by_log_and_start_and_not_by_pid() {
         let history = History::begin();
         let starts = Starts::default();
-        let mut readers = [Reader::new(Path::new("a")), Reader::new(Path::new("b"))];
+        let mut readers = [
+            LogReader::new(Path::new("a")),
+            LogReader::new(Path::new("b")),
+        ];
         for (reader, start) in [(0, 1), (1, 1), (0, 2), (1, 1), (0, 1)] {
             let record = json!({"ev":"eof","start":start,"pid":2}).to_string();
             readers[reader].record(record.as_bytes(), &history, &starts);
         }
-        let links: Vec<Link> = history
+        let links: Vec<PipePair> = history
             .snapshot()
             .iter()
             .map(|record| record.link)
             .collect();
-        assert_eq!(links, [1, 2, 3, 2, 1].map(Link::Lower));
+        assert_eq!(links, [1, 2, 3, 2, 1].map(PipePair::Lower));
     }
 
     #[test]

@@ -13,13 +13,13 @@ use super::say;
 use crate::{
     message::{Members, Message},
     schema::Exts,
-    session::{Answer, Choice, Over, Request, Turn, allows},
+    session::{AdapterTurn, HostReply, OfferedChoice, Over, WaitingRequest, allows},
     switches::{Mutant::*, broken},
 };
 
 /// A request, and the effect of its approval ([permission.2]).
 #[derive(Debug, Clone)]
-struct Asked {
+struct GuardedRequest {
     resource: Value,
     effect: Option<PathBuf>,
     /// When it is withdrawn.
@@ -27,13 +27,13 @@ struct Asked {
 }
 
 /// Asks for something as an agent does in an ordinary turn, and leaves it be when it is denied.
-pub(super) fn ask_and_stand_back(turn: &Turn) -> Result<(), Over> {
+pub(super) fn ask_and_stand_back(turn: &AdapterTurn) -> Result<(), Over> {
     let request = Message::new("permission.request")
         .with("tool", "look")
         .with("description", "look around");
     let request = request.with("resource", "around");
     turn.request(
-        Request::Permission {
+        WaitingRequest::Permission {
             choices: Vec::new(),
             effect: None,
         },
@@ -44,11 +44,11 @@ pub(super) fn ask_and_stand_back(turn: &Turn) -> Result<(), Over> {
 }
 
 /// Asks for all at once, so that they can be answered in any order.
-pub(super) fn ask(turn: &Turn, requests: Vec<Members>) -> Result<(), Over> {
+pub(super) fn ask(turn: &AdapterTurn, requests: Vec<Members>) -> Result<(), Over> {
     let mut waiting = BTreeMap::new();
     for members in requests {
         let text = |name: &str| text(&members, name).to_owned();
-        let asked = Asked {
+        let asked = GuardedRequest {
             resource: text("resource").into(),
             effect: members
                 .get("effect")
@@ -63,7 +63,7 @@ pub(super) fn ask(turn: &Turn, requests: Vec<Members>) -> Result<(), Over> {
             act(&asked);
         }
         if !turn.session.permits(&text("tool"), &text("resource")) {
-            settle(turn, &asked, &Answer::default())?;
+            settle(turn, &asked, &HostReply::default())?;
             continue;
         }
         let mut message = Message::new("permission.request").with("tool", text("tool"));
@@ -82,7 +82,7 @@ pub(super) fn ask(turn: &Turn, requests: Vec<Members>) -> Result<(), Over> {
                 .with_some("title", title)
                 .with_some("options", options);
         }
-        let request = Request::Permission {
+        let request = WaitingRequest::Permission {
             choices,
             effect: asked.effect.clone(),
         };
@@ -95,7 +95,7 @@ pub(super) fn ask(turn: &Turn, requests: Vec<Members>) -> Result<(), Over> {
     answered
 }
 
-fn answers(turn: &Turn, mut waiting: BTreeMap<String, Asked>) -> Result<(), Over> {
+fn answers(turn: &AdapterTurn, mut waiting: BTreeMap<String, GuardedRequest>) -> Result<(), Over> {
     let silence = Instant::now() + Duration::from_secs(1);
     while !waiting.is_empty() {
         let until = waiting.values().filter_map(|asked| asked.until).min();
@@ -111,9 +111,9 @@ fn answers(turn: &Turn, mut waiting: BTreeMap<String, Asked>) -> Result<(), Over
                 }
             }
             None if broken(SilenceApproves) => {
-                let approved = Answer {
+                let approved = HostReply {
                     approved: true,
-                    ..Answer::default()
+                    ..HostReply::default()
                 };
                 for asked in std::mem::take(&mut waiting).values() {
                     settle(turn, asked, &approved)?;
@@ -125,12 +125,12 @@ fn answers(turn: &Turn, mut waiting: BTreeMap<String, Asked>) -> Result<(), Over
                 });
                 for (request_id, asked) in late.collect::<Vec<_>>() {
                     if turn.withdraw(&request_id, "timeout") {
-                        settle(turn, &asked, &Answer::default())?;
+                        settle(turn, &asked, &HostReply::default())?;
                     } else {
                         // Its answer came in between.
                         waiting.insert(
                             request_id,
-                            Asked {
+                            GuardedRequest {
                                 until: None,
                                 ..asked
                             },
@@ -143,7 +143,7 @@ fn answers(turn: &Turn, mut waiting: BTreeMap<String, Asked>) -> Result<(), Over
     Ok(())
 }
 
-fn settle(turn: &Turn, asked: &Asked, answer: &Answer) -> Result<(), Over> {
+fn settle(turn: &AdapterTurn, asked: &GuardedRequest, answer: &HostReply) -> Result<(), Over> {
     if answer.approved || broken(DenialActs) {
         act(asked);
     }
@@ -151,7 +151,7 @@ fn settle(turn: &Turn, asked: &Asked, answer: &Answer) -> Result<(), Over> {
     say(turn, &json!({ "$probe": 1, "asked": told }))
 }
 
-fn act(asked: &Asked) {
+fn act(asked: &GuardedRequest) {
     if let Some(effect) = &asked.effect {
         // The host looks for the file itself.
         let _ = std::fs::write(effect, b"");
@@ -170,9 +170,9 @@ fn offered(members: &Members) -> Vec<Value> {
     written.collect()
 }
 
-fn choices(members: &Members) -> Vec<Choice> {
+fn choices(members: &Members) -> Vec<OfferedChoice> {
     let offered = offered(members);
-    let choices = offered.iter().map(|option| Choice {
+    let choices = offered.iter().map(|option| OfferedChoice {
         id: option["id"].as_str().unwrap_or_default().to_owned(),
         allows: allows(option["kind"].as_str()),
         always: option["kind"] == "allow_always",
@@ -181,7 +181,7 @@ fn choices(members: &Members) -> Vec<Choice> {
 }
 
 /// Asks for values. A host that cannot be asked is shown the question, without an answer ([ext.3]).
-pub(super) fn question(turn: &Turn, members: &Members) -> Result<(), Over> {
+pub(super) fn question(turn: &AdapterTurn, members: &Members) -> Result<(), Over> {
     let prompt = text(members, "prompt");
     if !turn.has(Exts::QUESTIONS) {
         if broken(QuestionWaitsForCore) {
@@ -195,9 +195,9 @@ pub(super) fn question(turn: &Turn, members: &Members) -> Result<(), Over> {
         shown?;
         return say(
             turn,
-            &Answer {
+            &HostReply {
                 cancelled: true,
-                ..Answer::default()
+                ..HostReply::default()
             }
             .told(),
         );
@@ -211,7 +211,7 @@ pub(super) fn question(turn: &Turn, members: &Members) -> Result<(), Over> {
         .collect();
     let message = Message::new("input.request").with("prompt", prompt);
     let message = message.with_some("fields", (!fields.is_empty()).then_some(fields));
-    turn.request(Request::Question, message)?;
+    turn.request(WaitingRequest::Question, message)?;
     match turn.next_answer(None)? {
         Some((_, answer)) => say(turn, &answer.told()),
         None => Ok(()),

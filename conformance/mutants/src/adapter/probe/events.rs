@@ -5,8 +5,8 @@ use trunkline_conformance_mutants::json::text;
 
 use crate::{
     message::{Members, Message},
-    schema::{Exts as E, INFO, Kind, Shape, UP},
-    session::{Over, Turn},
+    schema::{Exts as E, FieldType, INFO, Shape, UP},
+    session::{AdapterTurn, Over},
     switches::{Mutant::*, broken},
 };
 
@@ -21,7 +21,7 @@ fn is_event(shape: &Shape) -> bool {
 const OF_EVENTS: [&str; 3] = ["message_id", "parent_tool_call_id", "history"];
 
 /// Sends an event, given as a message without its session. What is none is left out.
-pub(super) fn send(turn: &Turn, mut members: Members) -> Result<(), Over> {
+pub(super) fn send(turn: &AdapterTurn, mut members: Members) -> Result<(), Over> {
     let Some(Value::String(kind)) = members.remove("type") else {
         return Ok(());
     };
@@ -69,7 +69,7 @@ pub(super) fn send(turn: &Turn, mut members: Members) -> Result<(), Over> {
     turn.emit(Message::with_members(kind, members))
 }
 
-fn output(turn: &Turn, mut members: Members) -> Result<(), Over> {
+fn output(turn: &AdapterTurn, mut members: Members) -> Result<(), Over> {
     let with_events = turn.has(E::EVENTS);
     members.retain(|name, value| match name.as_str() {
         "content" | "channel" => value.is_string(),
@@ -86,7 +86,7 @@ fn output(turn: &Turn, mut members: Members) -> Result<(), Over> {
 }
 
 /// Sends a `session.info`; to a host without extensions there is none.
-pub(super) fn info(turn: &Turn, mut members: Members) -> Result<(), Over> {
+pub(super) fn info(turn: &AdapterTurn, mut members: Members) -> Result<(), Over> {
     if turn.session.agreed.names().is_empty() {
         return Ok(());
     }
@@ -97,12 +97,12 @@ pub(super) fn info(turn: &Turn, mut members: Members) -> Result<(), Over> {
     turn.emit_outside(Message::with_members("session.info", members))
 }
 
-fn fits(value: &Value, is: Kind) -> bool {
+fn fits(value: &Value, is: FieldType) -> bool {
     match is {
-        Kind::Id => value
+        FieldType::Id => value
             .as_str()
             .is_some_and(|id| !id.is_empty() && id.len() <= 256),
-        Kind::List(_) => value.is_array(),
+        FieldType::List(_) => value.is_array(),
         _ => value.is_string(),
     }
 }

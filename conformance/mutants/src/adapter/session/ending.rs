@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{Phase, Session, State};
+use super::{AdapterPhase, AdapterSession, AdapterState};
 use crate::{
     message::{Members, Message},
     negotiation::tells_native_ids,
@@ -33,11 +33,11 @@ const OF_RESUME: [&str; 3] = ["native_session_id", "session_params", "clear_sess
 
 /// End of a turn.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct End {
+pub(crate) struct TurnEnd {
     members: Members,
 }
 
-impl End {
+impl TurnEnd {
     /// An end with the members of a `turn.complete`.
     pub(crate) fn with(mut members: Members) -> Self {
         members
@@ -114,7 +114,7 @@ impl End {
     }
 }
 
-impl Session {
+impl AdapterSession {
     /// Ends the session from this side ([session.8]).
     pub(crate) fn end(self: &Arc<Self>, reason: &str, error: Option<(&str, String)>) {
         let mut state = self.lock();
@@ -126,9 +126,9 @@ impl Session {
             |(_, text)| text.clone(),
         );
         let end = match (reason, &error) {
-            ("finished", _) => End::completed(),
-            (_, Some((category, text))) => End::failed(category, text),
-            (_, None) => End::failed("other", &text),
+            ("finished", _) => TurnEnd::completed(),
+            (_, Some((category, text))) => TurnEnd::failed(category, text),
+            (_, None) => TurnEnd::failed("other", &text),
         };
         let error = error.map(|(category, text)| json!({ "category": category, "message": text }));
         let closed = Message::new("session.closed")
@@ -146,7 +146,7 @@ impl Session {
         let queued: Vec<_> = state.queue.drain(..).collect();
         let queued = queued
             .into_iter()
-            .map(|input| (input.turn_id, End::failed("cancelled", &text)));
+            .map(|input| (input.turn_id, TurnEnd::failed("cancelled", &text)));
         for (turn_id, end) in running
             .map(|running| (running.turn_id, end))
             .into_iter()
@@ -164,12 +164,12 @@ impl Session {
             if !broken(ClosedBeforeEnds) {
                 self.send(&mut state, closed);
             }
-            state.phase = Phase::Closed;
+            state.phase = AdapterPhase::Closed;
         } else {
             if idle && !broken(FailureSilent) {
                 self.send(&mut state, Message::system(&text));
             }
-            state.phase = Phase::Told(text);
+            state.phase = AdapterPhase::Told(text);
         }
         // What a pause holds back is still owed, and its resume must find the session.
         let forget = with_control && state.pauses == 0;
@@ -187,10 +187,10 @@ impl Session {
             && let Some(running) = &state.running
         {
             let turn_id = running.turn_id.clone();
-            self.send_end(&mut state, turn_id, End::stopped());
+            self.send_end(&mut state, turn_id, TurnEnd::stopped());
         }
         if broken(CloseCompletesIdle) && !state.ledger.has_inputs() {
-            self.send_end(&mut state, None, End::completed());
+            self.send_end(&mut state, None, TurnEnd::completed());
         }
         if broken(ReusedIdRemembers) {
             let values = state.values.clone();
@@ -206,7 +206,7 @@ impl Session {
         let said = broken(CloseCompletesRunning) || broken(CloseCompletesIdle);
         match said || broken(CloseReleasesPaused) {
             true => {
-                state.phase = Phase::Closed;
+                state.phase = AdapterPhase::Closed;
                 state.pauses = 0;
                 self.schedule(&mut state);
             }
@@ -218,8 +218,8 @@ impl Session {
     }
 
     /// Says nothing more, not even what waits.
-    pub(super) fn fall_silent(&self, state: &mut State) {
-        state.phase = Phase::Closed;
+    pub(super) fn fall_silent(&self, state: &mut AdapterState) {
+        state.phase = AdapterPhase::Closed;
         if !broken(SpeaksAfterClose) {
             state.running = None;
             state.queue.clear();
@@ -240,7 +240,7 @@ impl Session {
             self.send_end(
                 &mut state,
                 input.turn_id,
-                End::undelivered(Some("shutdown".to_owned())),
+                TurnEnd::undelivered(Some("shutdown".to_owned())),
             );
         }
     }
@@ -279,9 +279,9 @@ impl Session {
     /// Ends a turn of an ended session, in the only way that the host understands ([session.8]).
     pub(super) fn send_last(
         self: &Arc<Self>,
-        state: &mut State,
+        state: &mut AdapterState,
         turn_id: Option<String>,
-        end: End,
+        end: TurnEnd,
         text: &str,
     ) {
         let told_by_the_end = end.failure().is_some() && !self.has(Exts::TURNS);
@@ -294,15 +294,20 @@ impl Session {
     /// Ends an input whose text could not be had ([large.3]).
     pub(crate) fn refuse_input(self: &Arc<Self>, turn_id: Option<String>, why: &str) {
         let mut state = self.lock();
-        self.send_last(&mut state, turn_id, End::failed("file_refused", why), why);
+        self.send_last(
+            &mut state,
+            turn_id,
+            TurnEnd::failed("file_refused", why),
+            why,
+        );
     }
 
     /// Writes the end of a turn, with what was agreed on; the failure goes ahead of it otherwise ([ext.3]).
     pub(super) fn send_end(
         self: &Arc<Self>,
-        state: &mut State,
+        state: &mut AdapterState,
         turn_id: Option<String>,
-        mut end: End,
+        mut end: TurnEnd,
     ) {
         if broken(StatusAlwaysCompleted) {
             end.members.insert("status".to_owned(), json!("completed"));

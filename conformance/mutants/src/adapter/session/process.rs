@@ -8,7 +8,7 @@ use std::{
 
 use trunkline_conformance_mutants::{locks::lock, outbox::Outbox, sleep};
 
-use super::{End, Over, Session, Turn};
+use super::{AdapterSession, AdapterTurn, Over, TurnEnd};
 use crate::{
     message::Message,
     switches::{Mutant::*, broken},
@@ -25,18 +25,18 @@ const TO_DRAIN: Duration = Duration::from_secs(2);
 const PIPE_ROOM: usize = 1024 * 1024;
 
 /// Serves one turn. An input for which there was no room has no content.
-pub(crate) type Agent = fn(&Turn, Option<String>) -> Result<End, Over>;
+pub(crate) type Agent = fn(&AdapterTurn, Option<String>) -> Result<TurnEnd, Over>;
 
 /// Resources of every session.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct AdapterProcess {
     pub(crate) world: World,
     pub(crate) outbox: Outbox,
     pub(super) agent: Agent,
-    sessions: Mutex<HashMap<String, Arc<Session>>>,
+    sessions: Mutex<HashMap<String, Arc<AdapterSession>>>,
 }
 
-impl Process {
+impl AdapterProcess {
     /// A process whose turns are served by `agent`.
     pub(crate) fn new(world: World, outbox: Outbox, agent: Agent) -> Self {
         Self {
@@ -52,15 +52,15 @@ impl Process {
         self.outbox.push_below(PIPE_ROOM, line.into_bytes());
     }
 
-    pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
+    pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<AdapterSession>>> {
         lock(&self.sessions)
     }
 
-    pub(crate) fn find(&self, id: &str) -> Option<Arc<Session>> {
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<AdapterSession>> {
         self.sessions().get(id).cloned()
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<Session>> {
+    pub(crate) fn all(&self) -> Vec<Arc<AdapterSession>> {
         self.sessions().values().cloned().collect()
     }
 
@@ -72,7 +72,7 @@ impl Process {
     }
 
     /// Forgets a session, unless another has its id by now.
-    pub(crate) fn forget(&self, session: &Arc<Session>) {
+    pub(crate) fn forget(&self, session: &Arc<AdapterSession>) {
         let mut sessions = self.sessions();
         if sessions
             .get(&session.id)
@@ -96,7 +96,9 @@ impl Process {
     pub(crate) fn speak_between_turns(&self) -> ! {
         loop {
             sleep(100);
-            self.all().iter().for_each(Session::speak_between_turns);
+            self.all()
+                .iter()
+                .for_each(AdapterSession::speak_between_turns);
         }
     }
 

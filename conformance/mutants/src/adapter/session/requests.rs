@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{Announced, Session, State};
+use super::{AdapterSession, AdapterState, Announced};
 use crate::{
     fields::Fields,
     message::{Members, Message},
@@ -15,7 +15,7 @@ use crate::{
 
 /// A way to answer that was offered.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Choice {
+pub(crate) struct OfferedChoice {
     pub(crate) id: String,
     /// True if its kind allows; an option without a known kind decides nothing.
     pub(crate) allows: Option<bool>,
@@ -25,16 +25,16 @@ pub(crate) struct Choice {
 
 /// A waiting request.
 #[derive(Debug, Clone)]
-pub(crate) enum Request {
+pub(crate) enum WaitingRequest {
     Permission {
-        choices: Vec<Choice>,
+        choices: Vec<OfferedChoice>,
         /// The file that its action makes.
         effect: Option<PathBuf>,
     },
     Question,
 }
 
-impl Request {
+impl WaitingRequest {
     pub(super) fn is_question(&self) -> bool {
         matches!(self, Self::Question)
     }
@@ -42,14 +42,14 @@ impl Request {
 
 /// An answer.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct HostReply {
     pub(crate) approved: bool,
     pub(crate) option_id: Option<String>,
     pub(crate) values: Members,
     pub(crate) cancelled: bool,
 }
 
-impl Session {
+impl AdapterSession {
     /// Takes a `permission.response`. The first one counts, and whatever is not `true` denies
     /// ([permission.4]).
     pub(crate) fn answer_permission(self: &Arc<Self>, request_id: &str, fields: &Fields<'_>) {
@@ -72,7 +72,7 @@ impl Session {
         if broken(BadApprovalDropped) && !matches!(fields.raw("approved"), Some("true" | "false")) {
             return;
         }
-        let Some(Request::Permission { choices, effect }) =
+        let Some(WaitingRequest::Permission { choices, effect }) =
             state.requests.get(&request_id).cloned()
         else {
             if broken(UnaskedAnswered) {
@@ -83,9 +83,9 @@ impl Session {
         state.requests.remove(&request_id);
         let answer = match self.has(Exts::CONTROL) {
             true => decision(approved, fields, &choices),
-            false => Answer {
+            false => HostReply {
                 approved,
-                ..Answer::default()
+                ..HostReply::default()
             },
         };
         if broken(SecondAnswerCounts) && !answer.approved {
@@ -110,7 +110,7 @@ impl Session {
         if !state
             .requests
             .get(request_id)
-            .is_some_and(Request::is_question)
+            .is_some_and(WaitingRequest::is_question)
         {
             return;
         }
@@ -125,10 +125,10 @@ impl Session {
         let cancelled = values.is_none();
         let values = values.filter(|_| !broken(AnswerLost)).unwrap_or_default();
         if let Some(running) = &mut state.running {
-            let answer = Answer {
+            let answer = HostReply {
                 values,
                 cancelled,
-                ..Answer::default()
+                ..HostReply::default()
             };
             running.answers.push_back((request_id.to_owned(), answer));
         }
@@ -173,7 +173,7 @@ impl Session {
     }
 }
 
-impl State {
+impl AdapterState {
     /// Remembers an id whose answer is still to come, where ids are used again.
     pub(super) fn owe(&mut self, request_id: &str) {
         if varied(IdsAgain) {
@@ -192,8 +192,8 @@ impl State {
     }
 
     /// Keeps the effect of a request that is settled, for an approval that comes too late.
-    pub(super) fn keep_effect(&mut self, request_id: &str, request: Request) {
-        if let Request::Permission {
+    pub(super) fn keep_effect(&mut self, request_id: &str, request: WaitingRequest) {
+        if let WaitingRequest::Permission {
             effect: Some(effect),
             ..
         } = request
@@ -228,7 +228,7 @@ fn is_approval(fields: &Fields<'_>) -> bool {
 }
 
 /// Judges an answer against what was offered: what contradicts itself denies ([section 11.8]).
-fn decision(approved: bool, fields: &Fields<'_>, choices: &[Choice]) -> Answer {
+fn decision(approved: bool, fields: &Fields<'_>, choices: &[OfferedChoice]) -> HostReply {
     let short = approved && fields.is_true("always_allow");
     let always = || {
         choices
@@ -252,10 +252,10 @@ fn decision(approved: bool, fields: &Fields<'_>, choices: &[Choice]) -> Answer {
     };
     // No tool here has an input that could be changed ([ext.5]).
     let changed = fields.raw("updated_input").is_some() && !takes_changed_inputs();
-    Answer {
+    HostReply {
         approved: approved && !contradicted && !changed,
         option_id,
-        ..Answer::default()
+        ..HostReply::default()
     }
 }
 
@@ -269,7 +269,7 @@ pub(crate) fn allows(kind: Option<&str>) -> Option<bool> {
 }
 
 /// An answer as the probe reports it.
-impl Answer {
+impl HostReply {
     pub(crate) fn told(&self) -> Value {
         json!({ "$probe": 1, "values": self.values, "cancelled": self.cancelled })
     }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Answer, Over, ROOM, Request, Session};
+use super::{AdapterSession, HostReply, Over, ROOM, WaitingRequest};
 use crate::{
     message::Message,
     schema::Exts,
@@ -15,13 +15,13 @@ use crate::{
 
 /// A turn that runs.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    pub(crate) session: Arc<Session>,
+pub(crate) struct AdapterTurn {
+    pub(crate) session: Arc<AdapterSession>,
     pub(crate) turn_id: Option<String>,
     pub(super) serial: u64,
 }
 
-impl Turn {
+impl AdapterTurn {
     /// Checks that it may continue.
     pub(crate) fn over(&self) -> Result<(), Over> {
         self.session.lock().going(self.serial)
@@ -75,7 +75,11 @@ impl Turn {
     }
 
     /// Sends a request under an id of its own, and lets it wait.
-    pub(crate) fn request(&self, request: Request, message: Message) -> Result<String, Over> {
+    pub(crate) fn request(
+        &self,
+        request: WaitingRequest,
+        message: Message,
+    ) -> Result<String, Over> {
         let serial = self.session.process.world.serial();
         let mut state = self.session.lock();
         loop {
@@ -124,7 +128,7 @@ impl Turn {
     pub(crate) fn next_answer(
         &self,
         until: Option<Instant>,
-    ) -> Result<Option<(String, Answer)>, Over> {
+    ) -> Result<Option<(String, HostReply)>, Over> {
         let guess = broken(EndsBySilence).then(|| Instant::now() + Duration::from_secs(1));
         let until = guess.or(until);
         let mut state = self.session.lock();

@@ -7,7 +7,10 @@ use std::{
 };
 use trunkline_conformance_mutants::sleep;
 
-use super::{Answer, End, Options, Over, Phase, ROOM, Session, State, Turn};
+use super::{
+    ActiveOptions, AdapterPhase, AdapterSession, AdapterState, AdapterTurn, HostReply, Over, ROOM,
+    TurnEnd,
+};
 use crate::{
     message::Message,
     pipes::wait_for_the_rest_of_a_write,
@@ -25,13 +28,13 @@ const STACK: usize = 512 * 1024;
 
 /// An input that is a turn, or waits to be.
 #[derive(Debug)]
-pub(crate) struct Input {
+pub(crate) struct TurnInput {
     /// Absent where there was no room to keep it.
     pub(crate) content: Option<String>,
     pub(crate) turn_id: Option<String>,
 }
 
-impl Input {
+impl TurnInput {
     fn len(&self) -> usize {
         self.content.as_ref().map_or(0, String::len)
     }
@@ -39,40 +42,40 @@ impl Input {
 
 /// The turn that runs.
 #[derive(Debug, Default)]
-pub(super) struct Running {
+pub(super) struct ActiveTurn {
     pub(super) serial: u64,
     pub(super) turn_id: Option<String>,
     /// The input, until a thread takes it.
-    pub(super) input: Option<Input>,
+    pub(super) input: Option<TurnInput>,
     /// The stop, with its reason, if there was one.
     pub(super) stop: Option<Option<String>>,
     /// Answers that it has not taken.
-    pub(super) answers: VecDeque<(String, Answer)>,
+    pub(super) answers: VecDeque<(String, HostReply)>,
     /// Tool calls that it began and did not end.
     pub(super) tools: BTreeSet<String>,
     pub(super) outputs: usize,
     pub(super) steers: usize,
 }
 
-impl Session {
+impl AdapterSession {
     /// Takes an input that is a turn.
-    pub(crate) fn take_input(self: &Arc<Self>, input: Input) {
+    pub(crate) fn take_input(self: &Arc<Self>, input: TurnInput) {
         let mut state = self.lock();
         match &state.phase {
-            Phase::Closed => return,
-            Phase::Told(text) => {
+            AdapterPhase::Closed => return,
+            AdapterPhase::Told(text) => {
                 let text = text.clone();
                 if !broken(EndedSessionSilent) {
                     self.send_last(
                         &mut state,
                         input.turn_id,
-                        End::failed("other", &text),
+                        TurnEnd::failed("other", &text),
                         &text,
                     );
                 }
                 return;
             }
-            Phase::Open => {}
+            AdapterPhase::Open => {}
         }
         state
             .ledger
@@ -86,7 +89,7 @@ impl Session {
         }
         let full = state.queued_bytes + input.len() > QUEUED_BYTES;
         let input = if full {
-            Input {
+            TurnInput {
                 content: None,
                 ..input
             }
@@ -106,7 +109,7 @@ impl Session {
         message_id: Option<String>,
     ) {
         if broken(SteerIsTurn) {
-            return self.take_input(Input {
+            return self.take_input(TurnInput {
                 content: Some(content),
                 turn_id,
             });
@@ -141,7 +144,7 @@ impl Session {
         }
         self.send(&mut state, result);
         if broken(SteerCompletes) {
-            self.send_end(&mut state, turn_id, End::completed());
+            self.send_end(&mut state, turn_id, TurnEnd::completed());
         }
     }
 
@@ -175,13 +178,13 @@ impl Session {
                     .and_then(|at| state.queue.remove(at));
                 if let Some(queued) = queued {
                     state.queued_bytes -= queued.len();
-                    self.send_end(&mut state, Some(id), End::undelivered(reason));
+                    self.send_end(&mut state, Some(id), TurnEnd::undelivered(reason));
                 }
             }
         }
     }
 
-    fn stop_idle(self: &Arc<Self>, state: &mut State) {
+    fn stop_idle(self: &Arc<Self>, state: &mut AdapterState) {
         let after = broken(IdleStopCompletes) && state.ledger.has_inputs();
         let before = broken(EarlyStopCompletes) && !state.ledger.has_inputs();
         let just = broken(StopRaceCompletes)
@@ -191,18 +194,18 @@ impl Session {
         // The first of several stops may have ended the turn before the next one is read.
         let each = broken(EachStopCompletes) && state.stopped;
         if after || before || just || each {
-            self.send_end(state, None, End::completed());
+            self.send_end(state, None, TurnEnd::completed());
         }
     }
 
-    pub(super) fn stop_running(self: &Arc<Self>, state: &mut State, reason: Option<String>) {
+    pub(super) fn stop_running(self: &Arc<Self>, state: &mut AdapterState, reason: Option<String>) {
         let Some(running) = &mut state.running else {
             return;
         };
         if running.stop.is_some() {
             if broken(EachStopCompletes) {
                 let turn_id = running.turn_id.clone();
-                self.send_end(state, turn_id, End::completed());
+                self.send_end(state, turn_id, TurnEnd::completed());
             }
             return;
         }
@@ -224,18 +227,18 @@ impl Session {
     }
 
     /// Makes the next input the running turn, and sees that a thread serves it.
-    fn begin(self: &Arc<Self>, state: &mut State) {
+    fn begin(self: &Arc<Self>, state: &mut AdapterState) {
         if state.running.is_none() {
             let Some(input) = state.queue.pop_front() else {
                 return;
             };
             state.queued_bytes -= input.len();
             state.stopped = false;
-            state.running = Some(Running {
+            state.running = Some(ActiveTurn {
                 serial: self.process.world.serial(),
                 turn_id: input.turn_id.clone(),
                 input: Some(input),
-                ..Running::default()
+                ..ActiveTurn::default()
             });
             if broken(ValuesOfOneTurn) {
                 state.values.clear();
@@ -268,7 +271,7 @@ impl Session {
                 self.send_end(
                     state,
                     turn_id,
-                    End::failed("other", "there is no thread to serve it"),
+                    TurnEnd::failed("other", "there is no thread to serve it"),
                 );
             }
         }
@@ -296,14 +299,14 @@ impl Session {
             };
             match ended {
                 Ok(end) => self.finish(&turn, end),
-                Err(Over::Stopped) => self.finish(&turn, End::stopped()),
+                Err(Over::Stopped) => self.finish(&turn, TurnEnd::stopped()),
                 Err(Over::Closed) => {}
             }
         }
     }
 
     /// Waits for room, so that a paused session does not pile up ends ([flow.3]).
-    fn next_turn(self: &Arc<Self>) -> Option<(Turn, Option<String>)> {
+    fn next_turn(self: &Arc<Self>) -> Option<(AdapterTurn, Option<String>)> {
         let mut state = self.lock();
         loop {
             if state.running.is_none() && !state.is_closed() {
@@ -317,7 +320,7 @@ impl Session {
                     let serial = running.serial;
                     let turn_id = running.turn_id.clone();
                     return Some((
-                        Turn {
+                        AdapterTurn {
                             session: self.clone(),
                             turn_id,
                             serial,
@@ -335,7 +338,7 @@ impl Session {
     }
 
     /// Ends a turn, by its one `turn.complete`.
-    fn finish(self: &Arc<Self>, turn: &Turn, mut end: End) {
+    fn finish(self: &Arc<Self>, turn: &AdapterTurn, mut end: TurnEnd) {
         if varied(SlowStop) && end.is_stopped() {
             sleep(4_000);
         }
@@ -361,7 +364,7 @@ impl Session {
             state.options = state.first_options.clone();
         }
         if broken(StartForgotten) {
-            state.options = Options::default();
+            state.options = ActiveOptions::default();
         }
         state.ended_at = Some(Instant::now());
         if !is_forgotten(&end, running.outputs, self.process.world.turn_ends()) {
@@ -378,7 +381,7 @@ impl Session {
 
     pub(super) fn end_tools(
         self: &Arc<Self>,
-        state: &mut State,
+        state: &mut AdapterState,
         tools: &BTreeSet<String>,
         turn_id: &Option<String>,
     ) {
@@ -391,7 +394,7 @@ impl Session {
     }
 
     /// Messages that some variants send too late or twice.
-    fn speak_after_the_end(self: &Arc<Self>, turn_id: Option<String>, end: &End) {
+    fn speak_after_the_end(self: &Arc<Self>, turn_id: Option<String>, end: &TurnEnd) {
         if broken(OutputAfterEnd) {
             sleep(20);
             self.tell(Message::output("one more thing").in_turn(turn_id.clone()));
@@ -407,7 +410,7 @@ impl Session {
     }
 }
 
-impl State {
+impl AdapterState {
     pub(super) fn going(&self, serial: u64) -> Result<(), Over> {
         if self.is_closed() && broken(SpeaksAfterClose) {
             return Ok(());
@@ -426,7 +429,7 @@ impl State {
 }
 
 /// Inputs that some do not see.
-fn is_overlooked(input: &Input, state: &State) -> bool {
+fn is_overlooked(input: &TurnInput, state: &AdapterState) -> bool {
     let content = input.content.as_deref().unwrap_or_default();
     (broken(EmptyInputSkipped) && content.is_empty())
         || (broken(BlankInputSkipped) && content.trim().is_empty())
@@ -438,7 +441,7 @@ fn is_overlooked(input: &Input, state: &State) -> bool {
 }
 
 /// Ends that some do not write.
-fn is_forgotten(end: &End, outputs: usize, ends: u64) -> bool {
+fn is_forgotten(end: &TurnEnd, outputs: usize, ends: u64) -> bool {
     (broken(StopWithoutEnd) && end.is_stopped())
         || (broken(FailureWithoutEnd) && end.is_failed())
         || (broken(SilentTurnWithoutEnd) && outputs == 0)

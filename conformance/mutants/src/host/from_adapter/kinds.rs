@@ -2,12 +2,12 @@
 
 use trunkline_conformance_mutants::{json::quote, sleep};
 
-use super::Place;
+use super::TurnScope;
 use crate::files;
 use crate::message::Message;
 use crate::relay::Relay;
 use crate::schema::Exts;
-use crate::session::{End, Session};
+use crate::session::{ForcedEnd, HubSession};
 use crate::switches::{Mutant::*, broken};
 
 /// Limit of an adapter's information about itself before it reports the context.
@@ -16,9 +16,9 @@ const MAX_INFOS: usize = 16;
 impl Relay {
     pub(super) fn hear_output(
         &mut self,
-        session: &mut Session,
+        session: &mut HubSession,
         mut message: Message,
-        place: &Place,
+        place: &TurnScope,
     ) {
         let channel = message.text("channel");
         let known = matches!(
@@ -27,7 +27,7 @@ impl Relay {
         );
         if broken(ChannelRequired) && channel.is_none()
             || broken(ChannelUnknownLost) && !known
-            || broken(OutsideLost) && *place == Place::Outside
+            || broken(OutsideLost) && *place == TurnScope::Outside
         {
             return;
         }
@@ -41,7 +41,7 @@ impl Relay {
         }
         let empty = message.raw("content") == Some("\"\"");
         if broken(EmptyOutputEnds) && empty {
-            self.end_turn(session, &End::stopped("user"));
+            self.end_turn(session, &ForcedEnd::stopped("user"));
         }
         if broken(CompleteOvertakes) {
             session.strays += 1;
@@ -63,7 +63,12 @@ impl Relay {
         }
     }
 
-    pub(super) fn hear_complete(&mut self, session: &mut Session, message: Message, place: &Place) {
+    pub(super) fn hear_complete(
+        &mut self,
+        session: &mut HubSession,
+        message: Message,
+        place: &TurnScope,
+    ) {
         if broken(CompleteUnread) {
             return;
         }
@@ -71,7 +76,7 @@ impl Relay {
             let others: Vec<String> = self.sessions.keys().cloned().collect();
             for id in others {
                 self.with(&id, |relay, session| {
-                    relay.end_turn(session, &End::stopped("user"))
+                    relay.end_turn(session, &ForcedEnd::stopped("user"))
                 });
             }
         }
@@ -83,7 +88,7 @@ impl Relay {
             session.native = native.or(session.native.take());
             session.params = params.or(session.params.take());
         }
-        if *place == Place::Running {
+        if *place == TurnScope::Running {
             let few = session.strays < 20;
             let late = session.overtaken.take();
             if let Some(late) = late.as_ref().filter(|_| few || broken(OrderSwapped)) {
@@ -105,7 +110,7 @@ impl Relay {
     }
 
     /// Takes a file, or reports why not ([file.4], [file.7]).
-    pub(super) fn hear_file(&mut self, session: &mut Session, mut message: Message) {
+    pub(super) fn hear_file(&mut self, session: &mut HubSession, mut message: Message) {
         let path = message.text("file_path").unwrap_or_default();
         let base = path.rsplit('/').next().unwrap_or_default().to_owned();
         if broken(FileDefaultsMissing)
@@ -161,7 +166,7 @@ impl Relay {
     }
 
     /// Takes an agent's information about itself, with the context if that is due ([process.5]).
-    pub(super) fn hear_info(&mut self, session: &mut Session, mut message: Message) {
+    pub(super) fn hear_info(&mut self, session: &mut HubSession, mut message: Message) {
         let ready = message.kind == "session.ready";
         Self::learn(session, &message);
         session.native = message
@@ -220,7 +225,7 @@ impl Relay {
     }
 
     /// The adapter ends a session: nothing more is written for it ([session.8]).
-    pub(super) fn hear_closed(&mut self, session: &mut Session, message: &Message) {
+    pub(super) fn hear_closed(&mut self, session: &mut HubSession, message: &Message) {
         if let Some(wire) = session.wire.take() {
             if broken(ClosedIsClosedAgain)
                 && let Some(process) = self.processes.get(&wire.process)
@@ -237,7 +242,7 @@ impl Relay {
             .error_message()
             .unwrap_or_else(|| "the agent ended the session".to_owned());
         self.settle(session, "policy", |_| true);
-        self.end_all(session, &End::failed("other", text.clone()));
+        self.end_all(session, &ForcedEnd::failed("other", text.clone()));
         if !broken(ClosedUntold) {
             self.say(session, message);
         }

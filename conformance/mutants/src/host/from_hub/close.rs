@@ -5,12 +5,12 @@ use std::time::Instant;
 use crate::message::Message;
 use crate::relay::Relay;
 use crate::schema::Exts;
-use crate::session::Session;
+use crate::session::HubSession;
 use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
 impl Relay {
     /// The hub closes a session: silence above, `session.close` below ([session.4]).
-    pub(super) fn close(&mut self, session: &mut Session) {
+    pub(super) fn close(&mut self, session: &mut HubSession) {
         session.gone = true;
         self.hub.close(session.key);
         if varied(Vh06) && session.is_running() {
@@ -22,7 +22,7 @@ impl Relay {
     }
 
     /// Ends the session of the wire, if there is one.
-    pub(crate) fn close_wire(&mut self, session: &mut Session, silent: bool) {
+    pub(crate) fn close_wire(&mut self, session: &mut HubSession, silent: bool) {
         let Some(wire) = &session.wire else { return };
         let number = wire.process;
         let id = wire.id.clone();
@@ -35,7 +35,7 @@ impl Relay {
         if let Some(process) = self.processes.get_mut(&number) {
             process.wire.remove(&id);
             if varied(Vh05) || broken(CloseEndsProcess) {
-                process.ending = Some((crate::child::Step::Eof, Instant::now()));
+                process.ending = Some((crate::child::CloseStep::Eof, Instant::now()));
                 // The next session gets a process of its own.
                 let agent = &mut self.agents[process.agent].process;
                 agent.take_if(|current| *current == number);
@@ -50,7 +50,7 @@ impl Relay {
     /// to a core-only hub.
     pub(crate) fn close_by_itself(
         &mut self,
-        session: &mut Session,
+        session: &mut HubSession,
         reason: &str,
         category: &str,
         text: &str,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::session::Session;
+use super::session::JournalSession;
 use super::{Journal, Message, members, number, optional, text};
 use crate::switches::{Mutant::*, broken};
 
@@ -57,7 +57,7 @@ impl Journal {
             Err(refused) => {
                 if broken(ForkRefusedOpened)
                     && !self.sessions.contains_key(&id)
-                    && let Ok(session) = Session::create(&self.folder, message)
+                    && let Ok(session) = JournalSession::create(&self.folder, message)
                 {
                     self.sessions.insert(id.clone(), session);
                 }
@@ -67,7 +67,7 @@ impl Journal {
     }
 
     /// A copy of the session that a fork names, or the refusal.
-    fn copy(&mut self, id: &str, message: &Message) -> Result<Session, Value> {
+    fn copy(&mut self, id: &str, message: &Message) -> Result<JournalSession, Value> {
         let refused = |reason: &str| json!({"type":"session.refused","reason":reason});
         if self.sessions.contains_key(id) {
             return Err(refused("exists"));
@@ -87,7 +87,7 @@ impl Journal {
             let handed_over = message.get(name).cloned().unwrap_or_default();
             start.insert(name.clone(), handed_over);
         }
-        let mut copy = Session::create(&self.folder, &start).map_err(|error| {
+        let mut copy = JournalSession::create(&self.folder, &start).map_err(|error| {
             crate::note(&error.to_string());
             refused("read_only")
         })?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::session::Session;
+use super::session::JournalSession;
 use super::{Journal, Message, line_of, members, optional, text};
 use crate::switches::{Mutant::*, broken};
 
@@ -61,7 +61,7 @@ impl Journal {
             json!({"type":"session.ready","protocol":1,"extensions":names}),
         );
         if !is_known {
-            match Session::create(&self.folder, message) {
+            match JournalSession::create(&self.folder, message) {
                 Ok(session) => drop(self.sessions.insert(id.clone(), session)),
                 Err(error) => return crate::note(&error.to_string()),
             }
@@ -78,7 +78,11 @@ impl Journal {
 
     /// Opens a session at the host below, if it is not open there.
     pub(crate) fn wake(&mut self, id: &str) {
-        if let Some(start) = self.sessions.get_mut(id).and_then(Session::start_below) {
+        if let Some(start) = self
+            .sessions
+            .get_mut(id)
+            .and_then(JournalSession::start_below)
+        {
             self.below.push(line_of(start));
         }
     }

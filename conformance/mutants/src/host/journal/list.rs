@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::session::Session;
+use super::session::JournalSession;
 use super::{Journal, Message, number, optional, text};
 use crate::switches::{Mutant::*, broken};
 
@@ -37,7 +37,8 @@ impl Journal {
             }
             after = None;
         }
-        let mut rows: Vec<(String, &Session, Value)> = self.sessions.values().map(row).collect();
+        let mut rows: Vec<(String, &JournalSession, Value)> =
+            self.sessions.values().map(row).collect();
         rows.sort_by(|one, other| other.0.cmp(&one.0));
         if let Some(after) = after {
             // What broken hosts begin with: the last of the page before, or the second one behind it.
@@ -62,7 +63,7 @@ impl Journal {
 }
 
 /// Returns a session's place in the list, and its row.
-fn row(session: &Session) -> (String, &Session, Value) {
+fn row(session: &JournalSession) -> (String, &JournalSession, Value) {
     let time = |line: Option<&Vec<u8>>| {
         let entry = line
             .and_then(|line| serde_json::from_slice::<Message>(line).ok())
@@ -90,7 +91,7 @@ fn row(session: &Session) -> (String, &Session, Value) {
 }
 
 /// Returns true if a session matches the request.
-fn fits(message: &Message, session: &Session, row: &Value) -> bool {
+fn fits(message: &Message, session: &JournalSession, row: &Value) -> bool {
     let skipped = |member: &str| match member {
         "id" => broken(ListIdIgnored),
         "agent_id" => broken(ListAgentIgnored),

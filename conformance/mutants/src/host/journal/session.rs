@@ -13,7 +13,7 @@ use crate::switches::{Mutant::*, broken};
 
 /// Content of a session's file: its beginning and its entries.
 #[derive(Default)]
-pub(crate) struct Session {
+pub(crate) struct JournalSession {
     pub(crate) id: String,
     /// The hub's `session.start`, without the members that are not stored.
     pub(crate) start: Message,
@@ -24,12 +24,12 @@ pub(crate) struct Session {
     /// The lines of its entries, in their order.
     pub(crate) lines: Vec<Vec<u8>>,
     epochs: Vec<u64>,
-    pub(crate) turns: Vec<Turn>,
+    pub(crate) turns: Vec<JournalTurn>,
     pub(crate) requests: Vec<String>,
     tools: Vec<String>,
     steers: Vec<Option<String>>,
     pub(crate) decided: HashMap<String, Message>,
-    pub(crate) inputs: HashMap<String, Known>,
+    pub(crate) inputs: HashMap<String, KnownInput>,
     pub(crate) used: HashSet<String>,
     native: Option<Value>,
     was_served: bool,
@@ -48,13 +48,13 @@ pub(crate) struct Session {
 }
 
 /// A turn that is open.
-pub(crate) struct Turn {
+pub(crate) struct JournalTurn {
     pub(crate) id: String,
     is_answered: bool,
 }
 
 /// An input that the journal has.
-pub(crate) struct Known {
+pub(crate) struct KnownInput {
     pub(crate) content: String,
     pub(crate) turn: String,
     pub(crate) seq: u64,
@@ -97,7 +97,7 @@ impl Journal {
                 }
                 continue;
             }
-            let mut session = Session::default();
+            let mut session = JournalSession::default();
             let mut lines = BufReader::new(File::open(&path)?).split(b'\n');
             let head: Message =
                 serde_json::from_slice(&lines.next().transpose()?.unwrap_or_default())?;
@@ -128,7 +128,7 @@ impl Journal {
     }
 }
 
-impl Session {
+impl JournalSession {
     /// A new one, whose file begins with what is known of its start.
     pub(crate) fn create(folder: &Path, start: &Message) -> io::Result<Self> {
         let mut session = Self {
@@ -247,7 +247,7 @@ impl Session {
                 if kind == "turn.begin" {
                     self.was_served = true;
                     self.used.insert(turn.clone());
-                    self.turns.push(Turn {
+                    self.turns.push(JournalTurn {
                         id: turn.clone(),
                         is_answered: false,
                     });
@@ -256,7 +256,8 @@ impl Session {
                         .push(Some(message.clone()).filter(|id| !id.is_empty()));
                 }
                 if !message.is_empty() {
-                    self.inputs.insert(message, Known { content, turn, seq });
+                    self.inputs
+                        .insert(message, KnownInput { content, turn, seq });
                 }
             }
             "turn.complete" => self.turns.retain(|open| open.id != turn),

@@ -7,7 +7,7 @@ use crate::cases::prelude::*;
 const MOST_SESSIONS: u64 = 64;
 
 /// Returns the last value of a member in `session.ready` and `session.info`.
-fn latest(t: &Trial, s: &Session, member: &str) -> Option<Value> {
+fn latest(t: &Trial, s: &CaseSession, member: &str) -> Option<Value> {
     latest_since(t, 0, s, member)
 }
 
@@ -15,7 +15,7 @@ fn latest(t: &Trial, s: &Session, member: &str) -> Option<Value> {
 pub(in crate::cases) fn latest_since(
     t: &Trial,
     from: usize,
-    s: &Session,
+    s: &CaseSession,
     member: &str,
 ) -> Option<Value> {
     let told = t
@@ -27,7 +27,7 @@ pub(in crate::cases) fn latest_since(
 }
 
 /// Returns a capability as a session last reported it; null if it has not.
-pub(in crate::cases) fn capability(t: &Trial, s: &Session, name: &str) -> Value {
+pub(in crate::cases) fn capability(t: &Trial, s: &CaseSession, name: &str) -> Value {
     latest(t, s, "capabilities")
         .and_then(|all| all.get(name).cloned())
         .unwrap_or_default()
@@ -36,7 +36,7 @@ pub(in crate::cases) fn capability(t: &Trial, s: &Session, name: &str) -> Value 
 pub(super) fn most_sessions(t: &mut Trial) -> Outcome {
     let all = t.extensions();
     let names_turns = all.contains(&"turns");
-    let of_turns = |s: Session| if names_turns { s.naming_turns() } else { s };
+    let of_turns = |s: CaseSession| if names_turns { s.naming_turns() } else { s };
     let first = t.agree_on(&all)?;
     let Some(declared) = capability(t, &first, "max_sessions")
         .as_u64()
@@ -80,7 +80,7 @@ pub(super) fn most_sessions(t: &mut Trial) -> Outcome {
 }
 
 /// Begins a turn of this id that lasts: by the probe, else by recipe `long`.
-fn lasting(t: &mut Trial, s: &Session, turn: &str) -> Outcome<usize> {
+fn lasting(t: &mut Trial, s: &CaseSession, turn: &str) -> Outcome<usize> {
     if t.has_probe(&["until_stop"]) {
         return t.busy_as(s, turn);
     }
@@ -113,7 +113,7 @@ pub(super) fn take_steers(t: &mut Trial) -> Outcome {
         });
         t.tell(&s, "user.input", &members)?;
         let within = t.bounds.deadline.max(t.bounds.secs(5.0));
-        let of_message = |seen: &Seen| {
+        let of_message = |seen: &ReceivedMessage| {
             seen.session() == s.id()
                 && (seen.is_with("steer.result", "message_id", &message)
                     || seen.is_with("turn.complete", "turn_id", "t-1"))
@@ -143,7 +143,7 @@ pub(super) fn take_steers(t: &mut Trial) -> Outcome {
 }
 
 /// The names that a member lists as `[{id}]`.
-fn choices(t: &Trial, s: &Session, member: &str) -> Vec<String> {
+fn choices(t: &Trial, s: &CaseSession, member: &str) -> Vec<String> {
     let listed = latest(t, s, member)
         .and_then(|listed| listed.as_array().cloned())
         .unwrap_or_default();
@@ -295,7 +295,7 @@ pub(super) fn apply_options(t: &mut Trial) -> Outcome {
 // Resuming earlier sessions.
 
 /// Returns the `session.start.resume` that continues a session.
-fn place_of(t: &Trial, s: &Session) -> Option<Value> {
+fn place_of(t: &Trial, s: &CaseSession) -> Option<Value> {
     let mut place = json!({});
     for seen in t.of_session(s) {
         if !matches!(
@@ -320,7 +320,7 @@ fn place_of(t: &Trial, s: &Session) -> Option<Value> {
 }
 
 /// Closes a session and opens another one that resumes it.
-fn go_on(t: &mut Trial, s: &Session, place: &Value) -> Outcome<Session> {
+fn go_on(t: &mut Trial, s: &CaseSession, place: &Value) -> Outcome<CaseSession> {
     t.close(s)?;
     t.settle()?;
     let (again, _) = t.agree(&["resume"], &json!({"resume":place}))?;
@@ -328,7 +328,7 @@ fn go_on(t: &mut Trial, s: &Session, place: &Value) -> Outcome<Session> {
 }
 
 /// Returns the reported context of a resumed session, after it has served a turn.
-fn context(t: &mut Trial, s: &Session) -> Outcome<String> {
+fn context(t: &mut Trial, s: &CaseSession) -> Outcome<String> {
     t.settle()?;
     Ok(latest(t, s, "context")
         .and_then(|context| Some(context.as_str()?.to_owned()))
@@ -336,7 +336,7 @@ fn context(t: &mut Trial, s: &Session) -> Outcome<String> {
 }
 
 /// Has a text kept in the conversation: by the probe, else by recipe `remember`.
-fn remember(t: &mut Trial, s: &Session, text: &str) -> Outcome {
+fn remember(t: &mut Trial, s: &CaseSession, text: &str) -> Outcome {
     if t.has_probe(&["remember", "recall"]) {
         return t.probe_turn(s, &json!([["remember", text]])).map(drop);
     }
@@ -348,7 +348,7 @@ fn remember(t: &mut Trial, s: &Session, text: &str) -> Outcome {
 }
 
 /// Asks for the text that was kept.
-fn recall(t: &mut Trial, s: &Session) -> Outcome<String> {
+fn recall(t: &mut Trial, s: &CaseSession) -> Outcome<String> {
     if t.has_probe(&["remember", "recall"]) {
         let turn = t.probe_turn(s, &json!([["recall"]]))?;
         let answer = Trial::probe_answer(&turn.messages, "recalled").unwrap_or_default();
@@ -433,14 +433,15 @@ pub(super) fn attach_when_declared(t: &mut Trial) -> Outcome {
 }
 
 /// Asks for the sessions that can be resumed, and waits for the answer that names the request.
-fn list(t: &mut Trial, request: &str, more: &Value) -> Outcome<Seen> {
+fn list(t: &mut Trial, request: &str, more: &Value) -> Outcome<ReceivedMessage> {
     let asked = crate::wire::with(
         json!({"type":"sessions.list","session_id":"","request_id":request}),
         more,
     );
     let at = t.send(asked)?;
     let within = t.bounds.deadline.max(t.bounds.secs(10.0));
-    let answer = |seen: &Seen| seen.is_with("sessions.list.result", "request_id", request);
+    let answer =
+        |seen: &ReceivedMessage| seen.is_with("sessions.list.result", "request_id", request);
     match t.wait(at, within, answer) {
         Some(seen) => Ok(seen),
         None => {
@@ -458,7 +459,7 @@ fn list(t: &mut Trial, request: &str, more: &Value) -> Outcome<Seen> {
     }
 }
 
-fn entries(result: &Seen) -> Vec<Value> {
+fn entries(result: &ReceivedMessage) -> Vec<Value> {
     result.list("entries")
 }
 
