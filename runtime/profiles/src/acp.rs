@@ -46,9 +46,9 @@ use trunkline_sdk::{
 };
 
 use self::agent::Prepared;
-use self::conversation::Conversation;
-use self::process::Link;
-use self::shared::Shared;
+use self::conversation::AcpConversation;
+use self::process::AgentLink;
+use self::shared::SharedResources;
 use crate::agent::launch::Launch;
 use crate::agent::log::SessionLog;
 use crate::agent::options::Options;
@@ -85,8 +85,8 @@ pub(crate) struct Acp(Arc<Inner>);
 
 struct Inner {
     agent: AcpAgent,
-    pool: Pool<Link>,
-    shared: Shared,
+    pool: Pool<AgentLink>,
+    shared: SharedResources,
 }
 
 impl Acp {
@@ -94,7 +94,7 @@ impl Acp {
         Self(Arc::new(Inner {
             agent,
             pool: Pool::default(),
-            shared: Shared::default(),
+            shared: SharedResources::default(),
         }))
     }
 
@@ -153,24 +153,24 @@ impl Acp {
     }
 
     /// Begins a session of which is settled whether it resumes one.
-    pub(crate) fn begin(&self, session: &Session, mut options: Options) -> Conversation {
+    pub(crate) fn begin(&self, session: &Session, mut options: Options) -> AcpConversation {
         options.model = options.model.map(|model| self.agent().model_name(&model));
-        Conversation::new(self.clone(), session, options)
+        AcpConversation::new(self.clone(), session, options)
     }
 
     async fn link(
         &self,
         launch: &Launch,
         log: Option<&Arc<SessionLog>>,
-    ) -> Result<Arc<Link>, Error> {
+    ) -> Result<Arc<AgentLink>, Error> {
         let deadline = self.common().deadlines.start;
-        let start = Link::start(launch, self.agent().offers_files(), deadline, log);
+        let start = AgentLink::start(launch, self.agent().offers_files(), deadline, log);
         self.0.pool.process(launch, Stay::Kept, log, start).await
     }
 }
 
 impl Adapter for Acp {
-    type State = Option<Conversation>;
+    type State = Option<AcpConversation>;
 
     async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
         started(state)?.turn(turn, input).await;

@@ -42,7 +42,7 @@ use trunkline_sdk::{
 };
 
 pub(crate) use self::config::ClaudeCode as Settings;
-use self::conversation::Conversation;
+use self::conversation::ClaudeConversation;
 use crate::acp::variable;
 use crate::agent::options::Options;
 use crate::agent::started;
@@ -133,11 +133,11 @@ impl ClaudeCode {
 }
 
 impl Adapter for ClaudeCode {
-    type State = Option<Conversation>;
+    type State = Option<ClaudeConversation>;
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
         let options = Options::read(session, &self.settings.common(), start).await?;
-        Conversation::open(session, self.settings.clone(), options)
+        ClaudeConversation::open(session, self.settings.clone(), options)
             .await
             .map(Some)
     }

@@ -38,7 +38,7 @@ use trunkline_sdk::{
 };
 
 use self::command_line::Way;
-use self::conversation::{Link, Thread, last_turn};
+use self::conversation::{Thread, ThreadLink, last_turn};
 use self::exec::Exec;
 use self::policy::Policy;
 use self::process::Server;
@@ -118,10 +118,10 @@ pub(crate) struct Codex {
 
 /// State of a session.
 #[derive(Default)]
-pub(crate) struct State(Kept);
+pub(crate) struct CodexState(KeptThread);
 
 #[derive(Default)]
-enum Kept {
+enum KeptThread {
     /// Not started.
     #[default]
     None,
@@ -140,7 +140,7 @@ impl Codex {
     }
 
     /// Returns a session with its options, not yet begun.
-    async fn session(&self, session: &Session, start: SessionStart) -> Result<Kept, Error> {
+    async fn session(&self, session: &Session, start: SessionStart) -> Result<KeptThread, Error> {
         let common = self.settings.common();
         let asked_env = start.env.clone().unwrap_or_default();
         let mut options = Options::read(session, &common, start).await?;
@@ -181,7 +181,7 @@ impl Codex {
                 skills,
                 warnings,
             )?;
-            return Ok(Kept::Exec(Box::new(exec)));
+            return Ok(KeptThread::Exec(Box::new(exec)));
         }
         let (mcp_servers, wrong) = conversation::mcp_servers(&options);
         warnings.extend(wrong);
@@ -224,13 +224,13 @@ impl Codex {
             warnings,
         );
         thread.copies = copies;
-        Ok(Kept::Thread(Box::new(thread), None))
+        Ok(KeptThread::Thread(Box::new(thread), None))
     }
 }
 
 impl Codex {
     /// The link of a thread whose earlier turns have ended.
-    async fn ready(&self, turn: &Turn, thread: &mut Thread) -> Result<Arc<Link>, Error> {
+    async fn ready(&self, turn: &Turn, thread: &mut Thread) -> Result<Arc<ThreadLink>, Error> {
         loop {
             let connecting = thread.connect(&self.pool, turn.session());
             let link = until_stopped(turn, connecting).await?;
@@ -242,30 +242,30 @@ impl Codex {
 }
 
 impl Adapter for Codex {
-    type State = State;
+    type State = CodexState;
 
-    async fn start(&self, session: &Session, options: SessionStart) -> Result<State, Error> {
+    async fn start(&self, session: &Session, options: SessionStart) -> Result<CodexState, Error> {
         let mut state = self.session(session, options).await?;
         match &mut state {
             // Its failure is the first turn's, and the one after that tries again.
-            Kept::Thread(thread, failure) => {
+            KeptThread::Thread(thread, failure) => {
                 *failure = thread.connect(&self.pool, session).await.err()
             }
-            Kept::Exec(exec) => session.info(exec.info()),
-            Kept::None => {}
+            KeptThread::Exec(exec) => session.info(exec.info()),
+            KeptThread::None => {}
         }
-        Ok(State(state))
+        Ok(CodexState(state))
     }
 
-    async fn turn(&self, turn: Turn, input: Input, state: &mut State) -> Result<(), Error> {
+    async fn turn(&self, turn: Turn, input: Input, state: &mut CodexState) -> Result<(), Error> {
         let thread = match &mut state.0 {
-            Kept::None => return Err(Error::other("the session was not started")),
-            Kept::Exec(exec) => {
+            KeptThread::None => return Err(Error::other("the session was not started")),
+            KeptThread::Exec(exec) => {
                 let attachments = attachment::read_all(input.files, Native::Images).await;
                 exec.turn(turn, &input.content, attachments).await;
                 return Ok(());
             }
-            Kept::Thread(thread, failure) => match failure.take() {
+            KeptThread::Thread(thread, failure) => match failure.take() {
                 Some(failure) => {
                     let end = undelivered(&failure);
                     thread.report.finish(turn, end, None).await;
@@ -294,17 +294,17 @@ impl Adapter for Codex {
         &self,
         _: &Session,
         update: SessionUpdate,
-        state: &mut State,
+        state: &mut CodexState,
     ) -> Result<SessionInfo, Error> {
         match &mut state.0 {
-            Kept::Thread(thread, _) => thread.update(update),
-            Kept::Exec(exec) => exec.update(update),
-            Kept::None => Ok(SessionInfo::default()),
+            KeptThread::Thread(thread, _) => thread.update(update),
+            KeptThread::Exec(exec) => exec.update(update),
+            KeptThread::None => Ok(SessionInfo::default()),
         }
     }
 
-    async fn close(&self, _: &Session, state: State) {
-        if let Kept::Thread(thread, _) = state.0 {
+    async fn close(&self, _: &Session, state: CodexState) {
+        if let KeptThread::Thread(thread, _) = state.0 {
             thread.close().await;
         }
     }

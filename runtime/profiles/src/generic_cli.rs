@@ -25,9 +25,9 @@ use trunkline_sdk::{
 pub(crate) use self::config::CliConfig;
 use self::{
     config::SpawnPolicy,
-    ending::{Answer, Cause, Endings, Piece},
+    ending::{AnswerTracker, Cause, Endings, ShownPiece},
     pty::Own,
-    slot::{Running, Slot},
+    slot::{RunningProgram, Slot},
 };
 use crate::{
     agent::{
@@ -36,7 +36,7 @@ use crate::{
         describe,
         launch::Launch,
     },
-    generic_job::{Options, end_of, estimated},
+    generic_job::{JobOptions, end_of, estimated},
     raw_process::{ProcessEvent, RawProcess, diagnose, find, no_command, not_installed},
 };
 
@@ -65,8 +65,8 @@ pub(crate) struct GenericCli {
 
 /// A session: its process, or the one that it shares.
 #[derive(Debug, Default)]
-pub(crate) struct Conversation {
-    options: Options,
+pub(crate) struct CliConversation {
+    options: JobOptions,
     slot: Arc<Mutex<Slot>>,
     /// Number of the process that it last used, from 1.
     spoke_with: u64,
@@ -83,7 +83,7 @@ impl GenericCli {
         }
     }
 
-    fn launch(&self, options: &Options) -> Result<Launch, Error> {
+    fn launch(&self, options: &JobOptions) -> Result<Launch, Error> {
         let CliConfig {
             command,
             args,
@@ -97,7 +97,7 @@ impl GenericCli {
         // What one session asks for is not what the others' process gets.
         let launch = match self.config.spawn_policy {
             SpawnPolicy::PerSession => options.launch(command, args, work_dir, env),
-            SpawnPolicy::Persistent => Options::default().launch(command, args, work_dir, env),
+            SpawnPolicy::Persistent => JobOptions::default().launch(command, args, work_dir, env),
         };
         if !self.config.pty {
             return Ok(launch);
@@ -121,9 +121,9 @@ impl GenericCli {
         &self,
         turn: &Turn,
         slot: &'a mut Slot,
-        options: &Options,
+        options: &JobOptions,
         spoke_with: &mut u64,
-    ) -> Result<&'a mut Running, Error> {
+    ) -> Result<&'a mut RunningProgram, Error> {
         slot.wake().await;
         if slot.running.is_none() {
             let mut process =
@@ -165,7 +165,7 @@ impl GenericCli {
             .start_timeout
             .0
             .map(|wait| Instant::now() + wait);
-        let mut greeting = Answer::new(&first, Instant::now());
+        let mut greeting = AnswerTracker::new(&first, Instant::now());
         loop {
             let due = [greeting.due().map(|(at, _)| at), deadline]
                 .into_iter()
@@ -201,7 +201,7 @@ impl GenericCli {
         slot: &mut Slot,
         input: &str,
     ) -> Result<TurnComplete, Error> {
-        let Some(Running {
+        let Some(RunningProgram {
             process,
             stdin,
             cut,
@@ -222,7 +222,7 @@ impl GenericCli {
         let mut writing = true;
         let mut deaf: Option<Instant> = None;
         let mut stopping: Option<Instant> = None;
-        let mut answer = Answer::new(&self.endings, Instant::now());
+        let mut answer = AnswerTracker::new(&self.endings, Instant::now());
         let mut output_bytes = 0;
         let mut end = loop {
             let due = if writing { None } else { answer.due() };
@@ -246,7 +246,7 @@ impl GenericCli {
                 }
                 heard = while_working(turn, process.next()) => match heard {
                     ProcessEvent::Text(channel, text) => {
-                        let Piece { shown, rest } = answer.hear(&channel, text, Instant::now());
+                        let ShownPiece { shown, rest } = answer.hear(&channel, text, Instant::now());
                         if channel == Channel::Stdout {
                             output_bytes += shown.len() as u64;
                         }
@@ -326,9 +326,13 @@ fn completed(cause: Cause) -> TurnComplete {
 }
 
 impl Adapter for GenericCli {
-    type State = Conversation;
+    type State = CliConversation;
 
-    async fn start(&self, session: &Session, options: SessionStart) -> Result<Conversation, Error> {
+    async fn start(
+        &self,
+        session: &Session,
+        options: SessionStart,
+    ) -> Result<CliConversation, Error> {
         if options.resume.is_some() {
             session.info(SessionInfo {
                 context: Some(Context::Lost),
@@ -339,15 +343,20 @@ impl Adapter for GenericCli {
             SpawnPolicy::PerSession => Arc::default(),
             SpawnPolicy::Persistent => Arc::clone(&self.shared),
         };
-        Ok(Conversation {
-            options: Options::from_start(options)?,
+        Ok(CliConversation {
+            options: JobOptions::from_start(options)?,
             slot,
             spoke_with: 0,
         })
     }
 
-    async fn turn(&self, turn: Turn, input: Input, state: &mut Conversation) -> Result<(), Error> {
-        let Conversation {
+    async fn turn(
+        &self,
+        turn: Turn,
+        input: Input,
+        state: &mut CliConversation,
+    ) -> Result<(), Error> {
+        let CliConversation {
             options,
             slot,
             spoke_with,
@@ -362,7 +371,7 @@ impl Adapter for GenericCli {
         Ok(())
     }
 
-    async fn close(&self, _: &Session, state: Conversation) {
+    async fn close(&self, _: &Session, state: CliConversation) {
         if self.config.spawn_policy == SpawnPolicy::PerSession {
             state.slot.lock().await.end(TERM).await;
         }

@@ -26,11 +26,11 @@ use trunkline_sdk::{
 };
 
 use self::{
-    answer::{Answer, Read, Rest, essence_of},
+    answer::{BodyReader, Read, Rest, essence_of},
     config::{Body, Header},
     exchange::{Prepared, send},
     failure::{innermost, shown},
-    template::{Place, Template, Values},
+    template::{Template, ValuePosition, Values},
 };
 pub(crate) use self::{
     answer::{beginning, text_of},
@@ -124,13 +124,13 @@ impl GenericHttp {
         Ok(Some(match &config.body {
             Body::Input => values.get("input").unwrap_or_default().to_owned().into(),
             Body::Text(template) if is_json => {
-                let text = template.render(values, Place::Json);
+                let text = template.render(values, ValuePosition::Json);
                 serde_json::from_str::<IgnoredAny>(&text).map_err(|error| {
                     format!("`body` is not JSON ({error}); placeholders belong between quotes")
                 })?;
                 text.into()
             }
-            Body::Text(template) => template.render(values, Place::Plain).into(),
+            Body::Text(template) => template.render(values, ValuePosition::Plain).into(),
             Body::Json(json) => json.render(values).to_string().into(),
         }))
     }
@@ -149,7 +149,7 @@ impl GenericHttp {
             .headers()
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok());
-        let mut answer = Answer::new(content_type, &self.config)?;
+        let mut answer = BodyReader::new(content_type, &self.config)?;
         let mut left = self.config.max_response_bytes;
         let mut end = TurnComplete {
             status: Some(Status::Completed),

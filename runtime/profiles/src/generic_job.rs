@@ -37,13 +37,13 @@ pub(crate) struct GenericJob {
 
 /// Options of a session for its runs.
 #[derive(Debug, Default)]
-pub(crate) struct Options {
+pub(crate) struct JobOptions {
     cwd: Option<PathBuf>,
     env: BTreeMap<String, String>,
     _secrets: Arc<HeldSecrets>,
 }
 
-impl Options {
+impl JobOptions {
     /// # Errors
     /// When they hold more secrets than can be hidden.
     pub(crate) fn from_start(options: SessionStart) -> Result<Self, Error> {
@@ -81,13 +81,13 @@ impl GenericJob {
 }
 
 impl Adapter for GenericJob {
-    type State = Options;
+    type State = JobOptions;
 
-    async fn start(&self, _: &Session, options: SessionStart) -> Result<Options, Error> {
-        Options::from_start(options)
+    async fn start(&self, _: &Session, options: SessionStart) -> Result<JobOptions, Error> {
+        JobOptions::from_start(options)
     }
 
-    async fn turn(&self, turn: Turn, input: Input, options: &mut Options) -> Result<(), Error> {
+    async fn turn(&self, turn: Turn, input: Input, options: &mut JobOptions) -> Result<(), Error> {
         let Keys {
             command,
             args,
@@ -104,7 +104,7 @@ impl Adapter for GenericJob {
         let Given { args, stdin, file } = self.config.input.give(args, content)?;
         let mut process =
             RawProcess::start(&options.launch(command, &args, work_dir, env), command).await?;
-        let mut output = Output {
+        let mut output = ShownOutput {
             reader: AnswerReader::new(&self.config.answer, process.name()),
             shown: 0,
         };
@@ -190,13 +190,13 @@ pub(crate) fn description() -> Description {
 
 /// Output of a run that is shown.
 #[derive(Debug)]
-struct Output<'a> {
+struct ShownOutput<'a> {
     reader: AnswerReader<'a>,
     /// Bytes of stdout that were shown.
     shown: u64,
 }
 
-impl Output<'_> {
+impl ShownOutput<'_> {
     async fn take(&mut self, turn: &Turn, channel: Channel, mut text: String) {
         if channel == Channel::Stdout {
             text = self.reader.push(text);
@@ -231,7 +231,7 @@ async fn run(
     turn: &Turn,
     process: &mut RawProcess,
     input: String,
-    output: &mut Output<'_>,
+    output: &mut ShownOutput<'_>,
 ) -> Exit {
     let stdin = process.take_stdin();
     let write = async move {

@@ -12,8 +12,8 @@ use trunkline_sdk::{
     protocol::{self, Failure, UsageScope},
 };
 
-use self::script::{Event, Next, ScriptedTurn, Step, Usage, fill, is_plain};
 pub(crate) use self::script::{MockConfig, Progress};
+use self::script::{MockEvent, MockStep, Next, ScriptedTurn, Usage, fill, is_plain};
 use crate::play::{play, rest};
 
 /// Interval between signs of life during quiet work.
@@ -92,22 +92,22 @@ impl Adapter for Mock {
 /// Does the steps of a turn, until one ends it.
 async fn perform(turn: &Turn, script: &ScriptedTurn, input: &str) -> Result<TurnComplete, Error> {
     let text = |text: &str| fill(text, input, &script.when);
-    let mut steps: VecDeque<&Step> = script.steps.iter().collect();
+    let mut steps: VecDeque<&MockStep> = script.steps.iter().collect();
     let mut calls = 0;
     while let Some(step) = steps.pop_front() {
         if turn.is_stopped() {
             return Err(Error::stopped());
         }
         match step {
-            Step::Output(said) => turn.output(text(said)).await,
-            Step::Stderr(said) => turn.output_on(Channel::Stderr, text(said)).await,
-            Step::On { channel, content } => {
+            MockStep::Output(said) => turn.output(text(said)).await,
+            MockStep::Stderr(said) => turn.output_on(Channel::Stderr, text(said)).await,
+            MockStep::On { channel, content } => {
                 turn.output_on(Channel::named(channel), text(content)).await
             }
-            Step::Thinking(thought) => turn.thinking(text(thought)).await,
-            Step::Delay(wait) => rest(turn, wait.0.unwrap_or_default(), WORKING).await?,
-            Step::UntilStop => rest(turn, Duration::MAX, WORKING).await?,
-            Step::Tool {
+            MockStep::Thinking(thought) => turn.thinking(text(thought)).await,
+            MockStep::Delay(wait) => rest(turn, wait.0.unwrap_or_default(), WORKING).await?,
+            MockStep::UntilStop => rest(turn, Duration::MAX, WORKING).await?,
+            MockStep::Tool {
                 tool,
                 input,
                 content,
@@ -128,7 +128,7 @@ async fn perform(turn: &Turn, script: &ScriptedTurn, input: &str) -> Result<Turn
                 };
                 turn.tool_end(&call, text(content), outcome).await;
             }
-            Step::Permission {
+            MockStep::Permission {
                 tool,
                 description,
                 resource,
@@ -144,18 +144,18 @@ async fn perform(turn: &Turn, script: &ScriptedTurn, input: &str) -> Result<Turn
                 };
                 then.iter().rev().for_each(|step| steps.push_front(step));
             }
-            Step::File { name, content } => {
+            MockStep::File { name, content } => {
                 let name = text(name);
                 let mime = file_type_of(&name);
                 turn.new_file(name, mime, text(content)).await?;
             }
-            Step::Touch(path) => touch(Path::new(&text(path))).await?,
-            Step::Event(Event(message)) | Step::Usage(Usage(message)) => {
+            MockStep::Touch(path) => touch(Path::new(&text(path))).await?,
+            MockStep::Event(MockEvent(message)) | MockStep::Usage(Usage(message)) => {
                 if let Some(end) = play(turn, message.clone(), None, None).await {
                     return Ok(end);
                 }
             }
-            Step::Fail {
+            MockStep::Fail {
                 category,
                 message,
                 code,
@@ -175,8 +175,8 @@ async fn perform(turn: &Turn, script: &ScriptedTurn, input: &str) -> Result<Turn
                 }
                 return Err(error);
             }
-            Step::ExitCode(code) => return Ok(exit(*code)),
-            Step::Exit(code) => {
+            MockStep::ExitCode(code) => return Ok(exit(*code)),
+            MockStep::Exit(code) => {
                 sleep(LAST_WORDS).await;
                 std::process::exit(i32::from(*code));
             }

@@ -14,7 +14,7 @@ mod running_total;
 
 pub(crate) use self::adapter::{Runs, adapter};
 pub(crate) use self::extras::Extras;
-pub(crate) use self::run::{Reader, RunEvent, RunProgress};
+pub(crate) use self::run::{RunEvent, RunProgress, RunReader};
 use self::running_total::RunningTotal;
 
 use std::borrow::Cow;
@@ -30,10 +30,10 @@ use trunkline_sdk::{
 use crate::agent::attachment;
 use crate::agent::deadlines::Watch;
 use crate::agent::end::{end_by, undelivered};
-use crate::agent::lines::Line;
+use crate::agent::lines::AgentLine;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, Stdin};
-use crate::agent::report::{Report, meta_log};
+use crate::agent::report::{TurnReport, meta_log};
 use crate::agent::turn::{self, Engine, Grace, How, LineOut, Out};
 use crate::agent::version::{self, Version};
 use crate::agent::{model, resume, system_prompt};
@@ -68,12 +68,12 @@ impl Native {
 }
 
 /// A conversation with an agent that runs once a turn.
-pub(crate) struct Conversation<K> {
+pub(crate) struct OneshotConversation<K> {
     profile: K,
     version: Option<Version>,
     options: Options,
     memory: Memory,
-    report: Report,
+    report: TurnReport,
     given: Extras,
 }
 
@@ -90,13 +90,13 @@ struct Memory {
 }
 
 /// Outcome of a run.
-struct Run {
+struct RunOutcome {
     end: TurnComplete,
     /// True if the agent has reported anything of the turn.
     has_events: bool,
 }
 
-impl<K: Runs> Conversation<K> {
+impl<K: Runs> OneshotConversation<K> {
     /// Begins a conversation, or continues the one that the session resumes.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl<K: Runs> Conversation<K> {
         if info != SessionInfo::default() {
             session.info(info);
         }
-        let report = Report::of_session(&options, unproven);
+        let report = TurnReport::of_session(&options, unproven);
         let memory = Memory::new(native, unproven);
         Ok(Self {
             profile,
@@ -256,8 +256,8 @@ impl<K: Runs> Conversation<K> {
         })
     }
 
-    async fn run(&mut self, turn: &Turn, input: &Input, is_call: bool) -> Run {
-        let failed = |error: Error| Run {
+    async fn run(&mut self, turn: &Turn, input: &Input, is_call: bool) -> RunOutcome {
+        let failed = |error: Error| RunOutcome {
             end: undelivered(&error),
             has_events: false,
         };
@@ -278,7 +278,7 @@ impl<K: Runs> Conversation<K> {
             Err(error) => return failed(error),
         };
         agent.write_input(prompt).await;
-        let running = Running {
+        let running = OneshotTurn {
             reader,
             progress: RunProgress::default(),
             memory: &mut self.memory,
@@ -294,26 +294,26 @@ impl<K: Runs> Conversation<K> {
         let has_events = running.progress.has_events;
         let emitted = turn::emit(out, turn, &mut self.report).await;
         let end = emitted.map_or_else(|error| end_by(&error), |()| end);
-        Run { end, has_events }
+        RunOutcome { end, has_events }
     }
 }
 
 /// The engine's view of one run.
-struct Running<'c, R> {
+struct OneshotTurn<'c, R> {
     reader: R,
     progress: RunProgress,
     memory: &'c mut Memory,
 }
 
-impl<R: Reader> turn::Dialect for Running<'_, R> {
-    type Message = Line;
+impl<R: RunReader> turn::Dialect for OneshotTurn<'_, R> {
+    type Message = AgentLine;
     type Command = LineOut;
 
-    fn message(&mut self, line: Line, _: Instant, out: &mut Out<LineOut>) {
+    fn message(&mut self, line: AgentLine, _: Instant, out: &mut Out<LineOut>) {
         out.alive();
         match line {
-            Line::TooLong(bytes) => out.left_out(bytes),
-            Line::Whole(line) => match serde_json::from_slice::<Value>(&line) {
+            AgentLine::TooLong(bytes) => out.left_out(bytes),
+            AgentLine::Whole(line) => match serde_json::from_slice::<Value>(&line) {
                 Ok(line @ Value::Object(_)) => {
                     self.reader.line(&line, &mut self.progress);
                     self.memory.take(&mut self.progress.events, out);

@@ -16,7 +16,7 @@ use trunkline_sdk::{
     SessionUpdate, Turn,
 };
 
-use self::conversation::Conversation;
+use self::conversation::PiConversation;
 use self::mcp_extension::McpExtension;
 use crate::agent::failure;
 use crate::agent::options::Options;
@@ -69,7 +69,7 @@ fn are_names(tools: &[String]) -> bool {
 }
 
 impl Adapter for PiAdapter {
-    type State = Option<Conversation>;
+    type State = Option<PiConversation>;
 
     async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
         started(state)?.turn(turn, input).await;
@@ -86,7 +86,7 @@ impl Adapter for PiAdapter {
         for text in warnings {
             session.emit(failure::warning(Category::Other, text)).await;
         }
-        Conversation::new(session, self.settings.clone(), options, extension).map(Some)
+        PiConversation::new(session, self.settings.clone(), options, extension).map(Some)
     }
 
     /// Holds from the next turn on, for which the agent starts anew with the same conversation.

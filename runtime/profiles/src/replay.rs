@@ -13,7 +13,7 @@ use std::{
 use serde::{Deserialize, Deserializer, de};
 use trunkline_sdk::{Adapter, Check, Description, Error, Input, Session, SessionStart, Turn};
 
-use self::recording::{Recorded, RecordedTurn, Recording, Step};
+use self::recording::{Recorded, RecordedMessage, RecordedTurn, Recording};
 use crate::play::{play, report_session, rest};
 
 /// Interval at which a pause of the recording reports that the turn works.
@@ -107,7 +107,7 @@ impl Replay {
     }
 
     async fn play(&self, turn: Turn, recorded: &RecordedTurn) -> Result<(), Error> {
-        for Step {
+        for RecordedMessage {
             after,
             body,
             approved,

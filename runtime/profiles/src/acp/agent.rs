@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use trunkline_sdk::Error;
 
 use super::session::Permissions;
-use super::shared::Shared;
+use super::shared::SharedResources;
 use crate::agent::launch::Launch;
 use crate::agent::mcp;
 use crate::agent::options::Options;
@@ -301,7 +301,7 @@ impl AcpAgent {
         &self,
         options: &Options,
         version: Option<Version>,
-        shared: &Shared,
+        shared: &SharedResources,
     ) -> Result<Prepared, Error> {
         let older = self.side.older.as_ref();
         let args = match older.filter(|older| !self.since().has(&older.until, version)) {
@@ -429,7 +429,7 @@ impl AcpAgent {
     fn give_prompt(
         &self,
         options: &Options,
-        shared: &Shared,
+        shared: &SharedResources,
         prepared: &mut Prepared,
     ) -> Result<(), Error> {
         let Some(prompt) = options.system_prompt.as_deref() else {
@@ -463,7 +463,7 @@ impl AcpAgent {
     fn give_servers(
         &self,
         options: &Options,
-        shared: &Shared,
+        shared: &SharedResources,
         prepared: &mut Prepared,
     ) -> Result<(), Error> {
         if self.side.mcp_servers == McpServersWay::Protocol {
@@ -512,7 +512,7 @@ impl AcpAgent {
         &self,
         name: &str,
         options: &Options,
-        shared: &Shared,
+        shared: &SharedResources,
         prepared: &mut Prepared,
     ) -> Result<(), Error> {
         let (skills, warnings) = skills::parse(&options.skills);

@@ -10,7 +10,7 @@ const LONGEST: usize = 16 * 1024;
 
 /// Answer of a turn so far.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct TurnAnswer {
     watched: FailuresAsText,
     /// Text that may be a failure, until other output follows.
     held: Option<Output>,
@@ -18,7 +18,7 @@ pub(crate) struct Answer {
     failed: bool,
 }
 
-impl Answer {
+impl TurnAnswer {
     pub(crate) fn new(watched: FailuresAsText) -> Self {
         Self {
             watched,
@@ -115,8 +115,8 @@ mod tests {
 
     use super::*;
 
-    fn said(watched: FailuresAsText, pieces: &[&str]) -> (String, Answer) {
-        let mut answer = Answer::new(watched);
+    fn said(watched: FailuresAsText, pieces: &[&str]) -> (String, TurnAnswer) {
+        let mut answer = TurnAnswer::new(watched);
         let mut told = String::new();
         for piece in pieces {
             answer
@@ -169,7 +169,7 @@ mod tests {
         let (_, mut answer) = said(FailuresAsText::RawJson, &[text]);
         let usage = json!({"usage": {"inputTokens": 3}});
         assert_eq!(answer.end(&usage, true).unwrap().unwrap().content, text);
-        let mut answer = Answer::new(FailuresAsText::RawJson);
+        let mut answer = TurnAnswer::new(FailuresAsText::RawJson);
         answer.system_error();
         assert!(answer.say(Output::text("stream disconnected")).is_empty());
         assert_eq!(

@@ -14,7 +14,7 @@ const GATEWAYS: [&str; 2] = ["kilo", "opencode"];
 
 /// The values of one kind that a session may choose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub(crate) struct ValueChoice {
     pub(crate) values: Vec<NamedValue>,
     pub(crate) current: Option<String>,
     /// Configuration option for the choice, if there is no method of its own.
@@ -50,9 +50,9 @@ const MAX_OPTIONS: usize = 64;
 /// Modes, models, efforts and the agent's own options.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Choices {
-    pub(crate) mode: Choice,
-    pub(crate) model: Choice,
-    pub(crate) effort: Choice,
+    pub(crate) mode: ValueChoice,
+    pub(crate) model: ValueChoice,
+    pub(crate) effort: ValueChoice,
     /// The options that choose no mode and no model; the effort's is one of them.
     options: Vec<AgentOption>,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Choosing {
     pub(crate) id: String,
 }
 
-impl Choice {
+impl ValueChoice {
     /// The id of a value that is asked for: an id, a name, or the last part of an id that is a URL.
     fn find<'v>(values: &'v [NamedValue], asked: &str) -> Option<&'v str> {
         let ids = || values.iter().map(|value| value.id.as_str());

@@ -7,14 +7,14 @@ use trunkline_sdk::{Category, Error};
 use super::Acp;
 use super::choices::{Choosing, is_dangerous_mode};
 use super::session::AcpSession;
-use super::translate::Reader;
+use super::translate::UpdateReader;
 use crate::agent::failure;
 
 /// Sets a mode. One in which the agent never asks must be allowed by the configuration.
 pub(crate) async fn choose_mode(
     acp: &Acp,
     acp_session: &AcpSession,
-    reader: &mut Reader,
+    reader: &mut UpdateReader,
     mode: &str,
 ) -> Result<(), Error> {
     let Some(choosing) = reader.choices.choose_mode(&acp_session.id, mode) else {
@@ -50,7 +50,7 @@ pub(crate) async fn choose_mode(
 pub(crate) async fn choose_model(
     acp: &Acp,
     acp_session: &AcpSession,
-    reader: &mut Reader,
+    reader: &mut UpdateReader,
     model: &str,
 ) -> Result<(), Error> {
     let Some(choosing) = reader.choices.choose_model(&acp_session.id, model) else {
@@ -73,7 +73,7 @@ pub(crate) async fn choose_model(
 pub(crate) async fn choose_effort(
     acp: &Acp,
     acp_session: &AcpSession,
-    reader: &mut Reader,
+    reader: &mut UpdateReader,
     effort: &str,
 ) -> Result<(), Error> {
     let Some(choosing) = reader.choices.choose_effort(&acp_session.id, effort) else {
@@ -94,7 +94,7 @@ pub(crate) async fn choose_effort(
 pub(crate) async fn choose_option(
     acp: &Acp,
     acp_session: &AcpSession,
-    reader: &mut Reader,
+    reader: &mut UpdateReader,
     id: &str,
     value: &Value,
 ) -> Result<(), Error> {
@@ -127,7 +127,7 @@ pub(crate) fn not_applied(id: &str, why: &Error) -> ErrorEvent {
 async fn call_choice(
     acp: &Acp,
     acp_session: &AcpSession,
-    reader: &mut Reader,
+    reader: &mut UpdateReader,
     choosing: &Choosing,
 ) -> Result<(), Error> {
     let deadline = acp.common().deadlines.start;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use trunkline_sdk::protocol::Log;
 
-use super::translate::Reader;
+use super::translate::UpdateReader;
 use crate::agent::report::meta_log;
 use crate::agent::skills::Roster;
 
@@ -38,18 +38,22 @@ impl Note {
 
     /// Returns true if the command is certain: an agent that has not listed its commands yet may
     /// have one of that name.
-    pub(crate) fn is_due(&self, reader: &Reader) -> bool {
+    pub(crate) fn is_due(&self, reader: &UpdateReader) -> bool {
         self.is_skill || reader.knows_commands()
     }
 
     /// Returns true if it is correct as far as is known now.
-    pub(crate) fn holds(&self, reader: &Reader) -> bool {
+    pub(crate) fn holds(&self, reader: &UpdateReader) -> bool {
         self.is_skill || !reader.has_command(&self.name)
     }
 }
 
 /// Reads an input. A command of the agent's own wins over a skill of its name.
-pub(crate) fn detect<'i>(input: &'i str, skills: &Roster, reader: &Reader) -> DetectedCommand<'i> {
+pub(crate) fn detect<'i>(
+    input: &'i str,
+    skills: &Roster,
+    reader: &UpdateReader,
+) -> DetectedCommand<'i> {
     let unchanged = |is_command| DetectedCommand {
         text: Cow::Borrowed(input),
         is_command,
@@ -85,8 +89,8 @@ mod tests {
 
     use super::*;
 
-    fn reader(commands: &[&str]) -> Reader {
-        let mut reader = Reader::default();
+    fn reader(commands: &[&str]) -> UpdateReader {
+        let mut reader = UpdateReader::default();
         let commands: Vec<Value> = commands
             .iter()
             .map(|name| json!({ "name": name }))
@@ -141,7 +145,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("SKILL.md"), "Look.").unwrap();
         let skills = Roster::from_skills(&[json!({ "review": folder.path() })], &mut Vec::new());
-        let silent = Reader::default();
+        let silent = UpdateReader::default();
         let call = detect("/compact now", &skills, &silent);
         let note = call.note.unwrap();
         assert!(call.is_command && !note.is_due(&silent));

@@ -18,20 +18,20 @@ use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Status, Turn, 
 
 use self::earlier::CancelledPrompt;
 use self::idle_listener::spawn_listener;
-use self::turn::Running;
+use self::turn::AcpTurn;
 use super::Acp;
 use super::choose;
 use super::command_detection::{DetectedCommand, detect};
 use super::line::{Command, Prompt, SessionLine};
-use super::open::{Open, Opening};
+use super::open::{OpenedSession, Opening};
 use super::process::WRITE;
 use super::prompt;
 use super::session::AcpSession;
-use super::translate::Reader;
+use super::translate::UpdateReader;
 use crate::agent::deadlines::{Watch, until_stopped, while_working};
 use crate::agent::end::{end_by, undelivered};
 use crate::agent::options::{Options, filled};
-use crate::agent::report::Report;
+use crate::agent::report::TurnReport;
 use crate::agent::rpc::CallError;
 use crate::agent::skills::Roster;
 use crate::agent::turn::{Dialect, Engine, IdleTask, Out, emit, finish_earlier, run};
@@ -47,7 +47,7 @@ const NOT_FOUND: i64 = -32002;
 const MOST_BEFORE: usize = 1024;
 
 /// A session.
-pub(crate) struct Conversation {
+pub(crate) struct AcpConversation {
     acp: Acp,
     session: Session,
     options: Options,
@@ -55,8 +55,8 @@ pub(crate) struct Conversation {
     native: Option<String>,
     /// Values of the agent's own options that the host has set, by their ids.
     own_options: BTreeMap<String, Value>,
-    state: State,
-    report: Report,
+    state: ConversationState,
+    report: TurnReport,
     /// A prompt that was cancelled and has not ended yet.
     unfinished: Option<Prompt>,
     /// Instructions that go before the next prompt.
@@ -70,13 +70,13 @@ pub(crate) struct Conversation {
 }
 
 /// State of the session with its agent.
-enum State {
+enum ConversationState {
     /// Being opened.
-    Opening(AbortOnDropHandle<Result<Open, Error>>),
+    Opening(AbortOnDropHandle<Result<OpenedSession, Error>>),
     /// Open; a listener runs between turns.
     Open {
         acp_session: Arc<AcpSession>,
-        idle: IdleTask<Reader>,
+        idle: IdleTask<UpdateReader>,
     },
     /// The agent has ended, or did not start: the next turn opens the session.
     Closed,
@@ -85,7 +85,7 @@ enum State {
 /// An open session within a turn.
 struct Opened {
     acp_session: Arc<AcpSession>,
-    reader: Reader,
+    reader: UpdateReader,
 }
 
 /// Outcome of a turn.
@@ -97,20 +97,20 @@ struct Went {
     is_unknown: bool,
 }
 
-impl Conversation {
+impl AcpConversation {
     /// Begins to open the session, and returns at once.
     pub(crate) fn new(acp: Acp, session: &Session, options: Options) -> Self {
         let resume = options.resume.as_ref();
         let history = resume.is_some_and(|resume| resume.history == Some(true));
         let native = options.resumed_id();
-        let report = Report::of_session(&options, native.is_some());
+        let report = TurnReport::of_session(&options, native.is_some());
         let mut conversation = Self {
             acp,
             session: session.clone(),
             options,
             native,
             own_options: BTreeMap::new(),
-            state: State::Closed,
+            state: ConversationState::Closed,
             report,
             unfinished: None,
             preface: None,
@@ -134,27 +134,28 @@ impl Conversation {
             history,
             resumed,
         };
-        self.state = State::Opening(AbortOnDropHandle::new(tokio::spawn(opening.open())));
+        self.state =
+            ConversationState::Opening(AbortOnDropHandle::new(tokio::spawn(opening.open())));
     }
 
     /// The open session; opened if it is not.
     async fn opened(&mut self) -> Result<Opened, Error> {
-        if let State::Open { acp_session, .. } = &self.state
+        if let ConversationState::Open { acp_session, .. } = &self.state
             && acp_session.is_lost()
         {
-            self.state = State::Closed;
+            self.state = ConversationState::Closed;
             self.unfinished = None;
         }
-        if matches!(self.state, State::Closed) {
+        if matches!(self.state, ConversationState::Closed) {
             self.begin(false, false);
         }
         match &mut self.state {
-            State::Opening(task) => {
+            ConversationState::Opening(task) => {
                 let opened = task.await;
-                self.state = State::Closed;
+                self.state = ConversationState::Closed;
                 let opened =
                     opened.map_err(|_| Error::other("opening the session was given up"))??;
-                let Open {
+                let OpenedSession {
                     acp_session,
                     reader,
                     preface,
@@ -169,12 +170,12 @@ impl Conversation {
                     reader,
                 })
             }
-            State::Open { acp_session, idle } => {
+            ConversationState::Open { acp_session, idle } => {
                 let reader = idle.end().await;
                 let acp_session = acp_session.clone();
-                self.state = State::Closed;
+                self.state = ConversationState::Closed;
                 let reader = reader.unwrap_or_else(|| {
-                    Reader::new(acp_session.link.initialized.quirks)
+                    UpdateReader::new(acp_session.link.initialized.quirks)
                         .with_skills(self.skills.commands())
                 });
                 Ok(Opened {
@@ -182,7 +183,7 @@ impl Conversation {
                     reader,
                 })
             }
-            State::Closed => Err(Error::other("the session is not open")),
+            ConversationState::Closed => Err(Error::other("the session is not open")),
         }
     }
 
@@ -193,12 +194,12 @@ impl Conversation {
             reader,
         } = opened;
         if acp_session.is_lost() {
-            self.state = State::Closed;
+            self.state = ConversationState::Closed;
             self.unfinished = None;
             return;
         }
         let idle = spawn_listener(self.session.clone(), acp_session.clone(), reader, is_mute);
-        self.state = State::Open { acp_session, idle };
+        self.state = ConversationState::Open { acp_session, idle };
     }
 
     /// Serves a turn.
@@ -284,7 +285,7 @@ impl Conversation {
 
     /// Takes what has come before the prompt. If a time is given, waits until then for the agent's commands.
     async fn catch_up(
-        run: &mut Running<'_>,
+        run: &mut AcpTurn<'_>,
         line: &mut SessionLine<'_>,
         turn: &Turn,
         commands: Option<Instant>,
@@ -324,7 +325,7 @@ impl Conversation {
             self.skills.has_any() && trunkline_sdk::skill::called(&input.content).is_some();
         let waits = may_call && !self.has_waited;
         self.has_waited |= waits;
-        let mut running = Running::new(acp_session, reader, first_word, self.has_answered);
+        let mut running = AcpTurn::new(acp_session, reader, first_word, self.has_answered);
         let mut out = Out::default();
         let mut line = SessionLine::new(acp_session);
         let commands = waits.then(|| Instant::now() + COMMANDS);
@@ -459,7 +460,7 @@ impl Conversation {
 
     /// Ends the session with its agent.
     pub(crate) async fn close(self) {
-        let State::Open { acp_session, .. } = &self.state else {
+        let ConversationState::Open { acp_session, .. } = &self.state else {
             return;
         };
         if acp_session.inbox.is_taken() {

@@ -30,7 +30,7 @@ enum Links {
 }
 
 /// The answer to a request.
-pub(crate) type Answer = Result<Value, (i64, String)>;
+pub(crate) type RequestResult = Result<Value, (i64, String)>;
 
 /// The directories of a session, absolute.
 #[derive(Debug, Clone, Default)]
@@ -89,7 +89,7 @@ impl Directories {
     }
 
     /// Answers `fs/read_text_file`.
-    pub(crate) fn read(&self, params: &Value) -> Answer {
+    pub(crate) fn read(&self, params: &Value) -> RequestResult {
         let path = path(params)?;
         let bytes = self.contents(path, Links::Any)?;
         let contents = String::from_utf8(bytes)
@@ -121,7 +121,7 @@ impl Directories {
     }
 
     /// Answers `fs/write_text_file`. Directories on the way are made, as editors do.
-    pub(crate) fn write(&self, params: &Value) -> Answer {
+    pub(crate) fn write(&self, params: &Value) -> RequestResult {
         let path = path(params)?;
         let Some(contents) = params["content"].as_str() else {
             return Err((INVALID_PARAMS, "`content` is missing".to_owned()));

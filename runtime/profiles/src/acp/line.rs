@@ -9,7 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Value, json};
 
-use super::files::Answer;
+use super::files::RequestResult;
 use super::media::LARGEST;
 use super::process::COMPLETE;
 use super::session::{AcpSession, MOST_REQUESTS};
@@ -30,7 +30,7 @@ pub(crate) enum Message {
     /// An update's parameters.
     Update(Value),
     /// A request that a person may be asked about.
-    Request(Id, Request),
+    Request(Id, AgentRequest),
     /// The parameters of an `elicitation/complete`.
     Complete(Value),
     /// A request that this side has refused.
@@ -49,7 +49,7 @@ pub(crate) enum Message {
 
 /// A request that a person may be asked about.
 #[derive(Debug)]
-pub(crate) enum Request {
+pub(crate) enum AgentRequest {
     /// The parameters of `session/request_permission`.
     Tool(Value),
     /// `terminal/create`, in this directory.
@@ -65,7 +65,7 @@ pub(crate) enum Command {
     Prompt(Value),
     /// Cancels what runs.
     Cancel,
-    Answer(Id, Answer),
+    Answer(Id, RequestResult),
     /// Runs a program, and answers.
     Run(Id, Box<Order>, Option<PathBuf>),
     /// Reads a file within the session's directories. Its content is the next message.
@@ -152,15 +152,15 @@ impl<'s> SessionLine<'s> {
             Arrival::Mail(Mail::Request { id, method, params }) => {
                 let params = serde_json::from_str(params.get()).unwrap_or(Value::Null);
                 let request = match method.as_str() {
-                    "session/request_permission" => Ok(Request::Tool(params)),
-                    "elicitation/create" => Ok(Request::Elicitation(params)),
+                    "session/request_permission" => Ok(AgentRequest::Tool(params)),
+                    "elicitation/create" => Ok(AgentRequest::Elicitation(params)),
                     "terminal/create" => Order::from_params(&params).and_then(|mut order| {
                         let directories = &self.session.directories;
                         let cwd = directories.directory(order.cwd())?;
                         if cwd == directories.directory(None)? {
                             order.set_session_folder(cwd.clone());
                         }
-                        Ok(Request::Terminal(Box::new(order), cwd))
+                        Ok(AgentRequest::Terminal(Box::new(order), cwd))
                     }),
                     _ => {
                         self.session.serve(id, method, params);

@@ -15,11 +15,11 @@ use super::agent::Prepared;
 use super::choose::{choose_effort, choose_mode, choose_model, choose_option, not_applied};
 use super::files::Directories;
 use super::initialize::InitializeResponse;
-use super::process::{Link, UPDATE, failure};
+use super::process::{AgentLink, UPDATE, failure};
 use super::read::text;
 use super::request;
 use super::session::AcpSession;
-use super::translate::{Reader, UpdateEvent, When};
+use super::translate::{UpdateEvent, UpdateReader, When};
 use crate::agent::log::SessionLog;
 use crate::agent::mcp;
 use crate::agent::options::Options;
@@ -36,9 +36,9 @@ const QUIET_AT_ONCE: Duration = Duration::from_millis(20);
 const REPETITION: Duration = Duration::from_secs(20);
 
 /// An open session.
-pub(crate) struct Open {
+pub(crate) struct OpenedSession {
     pub(crate) acp_session: Arc<AcpSession>,
-    pub(crate) reader: Reader,
+    pub(crate) reader: UpdateReader,
     /// Instructions that go before the first prompt.
     pub(crate) preface: Option<String>,
     /// Skills that inputs may call.
@@ -73,7 +73,7 @@ impl Opening {
     ///
     /// # Errors
     /// Why the agent did not start or did not take it.
-    pub(crate) async fn open(mut self) -> Result<Open, Error> {
+    pub(crate) async fn open(mut self) -> Result<OpenedSession, Error> {
         let Prepared {
             launch,
             preface,
@@ -95,7 +95,7 @@ impl Opening {
         }
         let link = self.acp.link(&launch, Some(&self.log)).await?;
         let mut inbox = Arc::new(Inbox::default());
-        let mut reader = Reader::new(link.initialized.quirks).with_skills(skills.commands());
+        let mut reader = UpdateReader::new(link.initialized.quirks).with_skills(skills.commands());
         if preface.is_some()
             && (link.initialized.appends_by_meta() || link.initialized.takes_system_prompt)
         {
@@ -116,7 +116,8 @@ impl Opening {
                 Err(NotResumed::Unknown(why)) => {
                     // What is sent of the other is not this session's.
                     inbox = Arc::new(Inbox::default());
-                    reader = Reader::new(link.initialized.quirks).with_skills(skills.commands());
+                    reader =
+                        UpdateReader::new(link.initialized.quirks).with_skills(skills.commands());
                     resume::lost(
                         &self.session,
                         format!("session {native} cannot be resumed ({why})"),
@@ -157,7 +158,7 @@ impl Opening {
             commands,
             ..reader.choices.info()
         });
-        Ok(Open {
+        Ok(OpenedSession {
             acp_session,
             reader,
             preface,
@@ -218,7 +219,7 @@ impl Opening {
 
     async fn new_session(
         &self,
-        link: &Arc<Link>,
+        link: &Arc<AgentLink>,
         inbox: &Arc<Inbox>,
     ) -> Result<(String, Value), Error> {
         let _early = link.peer.routes.opening();
@@ -252,7 +253,7 @@ impl Opening {
 
     /// Logs in by the method that the configuration names, or else by one that takes its key from a
     /// variable which is set. Whether it did.
-    async fn authenticate(&self, link: &Link) -> Result<bool, Error> {
+    async fn authenticate(&self, link: &AgentLink) -> Result<bool, Error> {
         let is_set = |name: &str| {
             let given = self
                 .options
@@ -286,10 +287,10 @@ impl Opening {
     /// Goes on with a session that there was.
     async fn resume(
         &self,
-        link: &Arc<Link>,
+        link: &Arc<AgentLink>,
         native: &str,
         inbox: &Arc<Inbox>,
-        reader: &mut Reader,
+        reader: &mut UpdateReader,
     ) -> Result<Value, NotResumed> {
         let initialized = &link.initialized;
         let method = if initialized.loads {
@@ -368,7 +369,7 @@ impl Opening {
     }
 
     /// Reports an agent's replay as history if it was requested; otherwise discards it.
-    async fn repeated(&self, arrival: Arrival, link: &Link, reader: &mut Reader) {
+    async fn repeated(&self, arrival: Arrival, link: &AgentLink, reader: &mut UpdateReader) {
         let params = match arrival {
             Arrival::Mail(Mail::Notification { method, params }) if method == UPDATE => params,
             Arrival::Mail(Mail::Request { id, .. }) => {
@@ -401,7 +402,11 @@ impl Opening {
     }
 
     /// Sets the mode, the model, the effort and the options that the session asks for.
-    async fn choose(&self, acp_session: &AcpSession, reader: &mut Reader) -> Result<(), Error> {
+    async fn choose(
+        &self,
+        acp_session: &AcpSession,
+        reader: &mut UpdateReader,
+    ) -> Result<(), Error> {
         let asked = self
             .options
             .mode
@@ -442,7 +447,12 @@ impl Opening {
         Ok(())
     }
 
-    async fn call(&self, link: &Link, method: &str, request: &Value) -> Result<Value, CallError> {
+    async fn call(
+        &self,
+        link: &AgentLink,
+        method: &str,
+        request: &Value,
+    ) -> Result<Value, CallError> {
         let answer = link.peer.call(method, request, self.deadline()).await;
         if matches!(answer, Err(CallError::Late { .. })) {
             link.retire_if_mute().await;

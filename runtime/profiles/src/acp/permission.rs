@@ -24,14 +24,14 @@ pub(crate) struct Offered {
 
 /// Answer to an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum PermissionOutcome {
     /// This option.
     Selected(String),
     /// No option: the turn is being stopped, or no option matches the answer.
     Cancelled,
 }
 
-impl Outcome {
+impl PermissionOutcome {
     /// As the agent reads it.
     pub(crate) fn to_json(&self) -> Value {
         match self {
@@ -142,9 +142,9 @@ impl<'a> Word<'a> {
 
 /// Returns the option for a decision. A denial never chooses an option that allows; an approval for
 /// once never one that allows forever.
-pub(crate) fn outcome(word: Word<'_>, offered: &[Offered]) -> Outcome {
+pub(crate) fn outcome(word: Word<'_>, offered: &[Offered]) -> PermissionOutcome {
     if word.ends {
-        return Outcome::Cancelled;
+        return PermissionOutcome::Cancelled;
     }
     let of_kind = |kind: OptionKind| offered.iter().find(|option| option.kind == kind);
     let chosen = word
@@ -164,13 +164,13 @@ pub(crate) fn outcome(word: Word<'_>, offered: &[Offered]) -> Outcome {
     chosen
         .or_else(by_default)
         .or_else(denied)
-        .map_or(Outcome::Cancelled, |option| {
-            Outcome::Selected(option.id.clone())
+        .map_or(PermissionOutcome::Cancelled, |option| {
+            PermissionOutcome::Selected(option.id.clone())
         })
 }
 
 /// The option of a policy: once, never forever.
-pub(crate) fn by_policy(allowed: bool, offered: &[Offered]) -> Outcome {
+pub(crate) fn by_policy(allowed: bool, offered: &[Offered]) -> PermissionOutcome {
     let wanted = if allowed {
         OptionKind::AllowOnce
     } else {
@@ -184,14 +184,14 @@ pub(crate) fn by_policy(allowed: bool, offered: &[Offered]) -> Outcome {
                 .iter()
                 .find(|option| option.kind.allows() == allowed)
         });
-    option.map_or(Outcome::Cancelled, |option| {
-        Outcome::Selected(option.id.clone())
+    option.map_or(PermissionOutcome::Cancelled, |option| {
+        PermissionOutcome::Selected(option.id.clone())
     })
 }
 
 /// Returns true if an outcome lets the tool run.
-pub(crate) fn allows(outcome: &Outcome, offered: &[Offered]) -> bool {
-    matches!(outcome, Outcome::Selected(id) if offered.iter().any(|option| option.id == *id && option.kind.allows()))
+pub(crate) fn allows(outcome: &PermissionOutcome, offered: &[Offered]) -> bool {
+    matches!(outcome, PermissionOutcome::Selected(id) if offered.iter().any(|option| option.id == *id && option.kind.allows()))
 }
 
 fn cut(text: &str) -> String {
@@ -210,7 +210,7 @@ mod tests {
         offered(&json!({ "options": options }))
     }
 
-    fn chosen(approved: bool, option: Option<&str>, offered: &[Offered]) -> Outcome {
+    fn chosen(approved: bool, option: Option<&str>, offered: &[Offered]) -> PermissionOutcome {
         outcome(
             Word {
                 approved,
@@ -221,8 +221,8 @@ mod tests {
         )
     }
 
-    fn selected(id: &str) -> Outcome {
-        Outcome::Selected(id.to_owned())
+    fn selected(id: &str) -> PermissionOutcome {
+        PermissionOutcome::Selected(id.to_owned())
     }
 
     #[test]
@@ -255,7 +255,7 @@ mod tests {
                 },
                 &gemini
             ),
-            Outcome::Cancelled
+            PermissionOutcome::Cancelled
         );
     }
 
@@ -267,13 +267,16 @@ mod tests {
             ("c", "of_unknown_kind"),
         ]);
         assert_eq!(allows.len(), 2);
-        assert_eq!(chosen(false, None, &allows), Outcome::Cancelled);
-        assert_eq!(chosen(false, Some("a"), &allows), Outcome::Cancelled);
+        assert_eq!(chosen(false, None, &allows), PermissionOutcome::Cancelled);
+        assert_eq!(
+            chosen(false, Some("a"), &allows),
+            PermissionOutcome::Cancelled
+        );
         let always = options(&[("b", "allow_always"), ("r", "reject_always")]);
         assert_eq!(chosen(true, None, &always), selected("r"));
         assert_eq!(chosen(true, Some("b"), &always), selected("b"));
         assert_eq!(chosen(false, None, &always), selected("r"));
-        assert_eq!(chosen(true, None, &[]), Outcome::Cancelled);
+        assert_eq!(chosen(true, None, &[]), PermissionOutcome::Cancelled);
         assert!(!super::allows(&chosen(true, None, &always), &always));
     }
 
@@ -288,7 +291,7 @@ mod tests {
         assert_eq!(by_policy(false, &both), selected("r"));
         assert_eq!(
             by_policy(false, &options(&[("a", "allow_once")])),
-            Outcome::Cancelled
+            PermissionOutcome::Cancelled
         );
     }
 

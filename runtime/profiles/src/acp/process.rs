@@ -14,7 +14,7 @@ use crate::agent::launch::Launch;
 use crate::agent::log::SessionLog;
 use crate::agent::rpc::{
     CallError, Handler, INTERNAL_ERROR, INVALID_PARAMS, Id, JsonRpcVersion, METHOD_NOT_FOUND, Mail,
-    Members, Peer,
+    ParamMembers, Peer,
 };
 
 /// A method that no agent has: its refusal is a sign of life.
@@ -44,14 +44,14 @@ const REQUESTS: &[&str] = &[
 ];
 
 /// A running agent.
-pub(crate) struct Link {
+pub(crate) struct AgentLink {
     pub(crate) peer: Arc<Peer>,
     pub(crate) initialized: InitializeResponse,
     /// True if the agent was offered files.
     pub(crate) client_files: bool,
 }
 
-impl AsRef<Peer> for Link {
+impl AsRef<Peer> for AgentLink {
     fn as_ref(&self) -> &Peer {
         &self.peer
     }
@@ -62,7 +62,7 @@ struct SessionMessages;
 
 impl Handler for SessionMessages {
     fn notified(&self, peer: &Peer, method: &str, params: &RawValue) {
-        let members = Members::read(params);
+        let members = ParamMembers::read(params);
         let mail = Mail::notification(method, params);
         match method {
             UPDATE => match members.text("sessionId") {
@@ -89,7 +89,7 @@ impl Handler for SessionMessages {
             );
             return peer.refuse(&id, METHOD_NOT_FOUND, unknown);
         }
-        let members = Members::read(params);
+        let members = ParamMembers::read(params);
         let session = members.text("sessionId");
         let found = session.and_then(|session| Some((peer.routes.inbox(&session)?, session)));
         let Some((inbox, session)) = found else {
@@ -106,7 +106,7 @@ impl Handler for SessionMessages {
     }
 }
 
-impl Link {
+impl AgentLink {
     /// Starts an agent and initializes it.
     ///
     /// # Errors

@@ -7,23 +7,23 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use trunkline_sdk::{Permission, ToolCallId};
 
-use super::files::Answer;
-use super::line::{Command, Request, TURN_OVER};
-use super::permission::{self, Offered, Outcome, Word};
+use super::files::RequestResult;
+use super::line::{AgentRequest, Command, TURN_OVER};
+use super::permission::{self, Offered, PermissionOutcome, Word};
 use super::read::text;
 use super::session::{MOST_REQUESTS, Permissions};
 use super::terminals::Order;
-use super::translate::{Reader, UpdateEvent};
+use super::translate::{UpdateEvent, UpdateReader};
 use crate::agent::elicitation::Elicitation;
 use crate::agent::locked;
 use crate::agent::rpc::{INTERNAL_ERROR, Id};
-use crate::agent::turn::{Ask, Out, Reply};
+use crate::agent::turn::{Out, UserReply, UserRequest};
 
 /// Open requests to a person.
 pub(crate) struct Requests<'s> {
     permissions: Permissions,
     allowed_commands: &'s AllowedCommands,
-    open: HashMap<String, (Id, What)>,
+    open: HashMap<String, (Id, RequestSubject)>,
 }
 
 /// Commands that were allowed with their tool call and have not run in a terminal yet, as a person
@@ -59,7 +59,7 @@ impl AllowedCommands {
 }
 
 /// Kind of a request.
-enum What {
+enum RequestSubject {
     /// `session/request_permission`.
     Tool(ToolRequest),
     /// `terminal/create`, in this directory.
@@ -100,17 +100,17 @@ impl<'s> Requests<'s> {
     pub(crate) fn take(
         &mut self,
         id: Id,
-        request: Request,
-        reader: &mut Reader,
+        request: AgentRequest,
+        reader: &mut UpdateReader,
         told: &mut Vec<UpdateEvent>,
         out: &mut Out<Command>,
     ) -> Option<Settled> {
         let has_room = self.open.len() < MOST_REQUESTS;
         let (what, permission) = match request {
-            Request::Elicitation(params) => {
+            AgentRequest::Elicitation(params) => {
                 let (question, elicitation) = Elicitation::read(&params);
                 let id_of_page = text(&params, "elicitationId").map(str::to_owned);
-                let what = What::Question(elicitation, id_of_page);
+                let what = RequestSubject::Question(elicitation, id_of_page);
                 if has_room {
                     self.ask(id, what, question, out);
                 } else {
@@ -118,7 +118,7 @@ impl<'s> Requests<'s> {
                 }
                 return None;
             }
-            Request::Tool(mut params) => {
+            AgentRequest::Tool(mut params) => {
                 let asked = params
                     .get("toolCall")
                     .and_then(|tool_call| reader.asked(tool_call, told));
@@ -134,7 +134,7 @@ impl<'s> Requests<'s> {
                 let execute = Some(params["toolCall"].take())
                     .filter(|tool_call| text(tool_call, "kind") == Some("execute"));
                 (
-                    What::Tool(ToolRequest {
+                    RequestSubject::Tool(ToolRequest {
                         call,
                         offered,
                         execute,
@@ -142,9 +142,9 @@ impl<'s> Requests<'s> {
                     permission,
                 )
             }
-            Request::Terminal(order, cwd) => {
+            AgentRequest::Terminal(order, cwd) => {
                 let permission = run(&order, cwd.as_ref());
-                (What::Terminal(order, cwd), permission)
+                (RequestSubject::Terminal(order, cwd), permission)
             }
         };
         if !has_room {
@@ -154,7 +154,9 @@ impl<'s> Requests<'s> {
         let is_allowed = match (self.permissions, &what) {
             (Permissions::Deny, _) => false,
             (Permissions::DangerousAllow, _) => true,
-            (Permissions::Ask, What::Terminal(order, _)) if self.allowed_commands.take(order) => {
+            (Permissions::Ask, RequestSubject::Terminal(order, _))
+                if self.allowed_commands.take(order) =>
+            {
                 true
             }
             (Permissions::Ask, _) => {
@@ -163,16 +165,24 @@ impl<'s> Requests<'s> {
             }
         };
         Some(match what {
-            What::Tool(request) => {
+            RequestSubject::Tool(request) => {
                 let outcome = permission::by_policy(is_allowed, &request.offered);
                 self.settle_tool(id, &outcome, request, out)
             }
-            What::Terminal(order, cwd) => settle_terminal(id, is_allowed, order, cwd, out),
-            What::Question(..) => return None,
+            RequestSubject::Terminal(order, cwd) => {
+                settle_terminal(id, is_allowed, order, cwd, out)
+            }
+            RequestSubject::Question(..) => return None,
         })
     }
 
-    fn ask(&mut self, id: Id, what: What, ask: impl Into<Ask>, out: &mut Out<Command>) {
+    fn ask(
+        &mut self,
+        id: Id,
+        what: RequestSubject,
+        ask: impl Into<UserRequest>,
+        out: &mut Out<Command>,
+    ) {
         let key = id.text().to_owned();
         out.ask(key.as_str(), ask);
         self.open.insert(key, (id, what));
@@ -182,7 +192,7 @@ impl<'s> Requests<'s> {
     /// `elicitation/complete`.
     pub(crate) fn complete(&mut self, params: &Value, out: &mut Out<Command>) {
         let page = text(params, "elicitationId");
-        let is_it = |what: &What| matches!(what, What::Question(_, id) if id.as_deref() == page);
+        let is_it = |what: &RequestSubject| matches!(what, RequestSubject::Question(_, id) if id.as_deref() == page);
         let mut open = self.open.iter().filter(|_| page.is_some());
         let found = open.find(|(_, (_, what))| is_it(what));
         if let Some(key) = found.map(|(key, _)| key.clone())
@@ -194,25 +204,25 @@ impl<'s> Requests<'s> {
     }
 
     /// Passes on a reply. How the request has ended.
-    pub(crate) fn reply(&mut self, id: &str, reply: &Reply, out: &mut Out<Command>) -> Settled {
+    pub(crate) fn reply(&mut self, id: &str, reply: &UserReply, out: &mut Out<Command>) -> Settled {
         let Some((id, what)) = self.open.remove(id) else {
             return Settled::default();
         };
         let decision = match (reply, &what) {
-            (Reply::Decision(decision), _) => decision,
-            (Reply::Answer(answer), What::Question(elicitation, _)) => {
+            (UserReply::Decision(decision), _) => decision,
+            (UserReply::Answer(answer), RequestSubject::Question(elicitation, _)) => {
                 out.send(Command::Answer(id, Ok(elicitation.response(answer))));
                 return Settled::default();
             }
-            (Reply::Answer(_), _) => return Settled::default(),
+            (UserReply::Answer(_), _) => return Settled::default(),
         };
         let settled = match what {
-            What::Question(..) => return Settled::default(),
-            What::Tool(request) => {
+            RequestSubject::Question(..) => return Settled::default(),
+            RequestSubject::Tool(request) => {
                 let outcome = permission::outcome(Word::from_decision(decision), &request.offered);
                 self.settle_tool(id, &outcome, request, out)
             }
-            What::Terminal(order, cwd) => {
+            RequestSubject::Terminal(order, cwd) => {
                 settle_terminal(id, decision.is_approved(), order, cwd, out)
             }
         };
@@ -225,7 +235,7 @@ impl<'s> Requests<'s> {
     fn settle_tool(
         &self,
         id: Id,
-        outcome: &Outcome,
+        outcome: &PermissionOutcome,
         request: ToolRequest,
         out: &mut Out<Command>,
     ) -> Settled {
@@ -242,17 +252,17 @@ impl<'s> Requests<'s> {
     }
 
     /// The answers to what was not decided.
-    pub(crate) fn declined(&mut self) -> impl Iterator<Item = (Id, Answer)> + '_ {
+    pub(crate) fn declined(&mut self) -> impl Iterator<Item = (Id, RequestResult)> + '_ {
         self.open
             .drain()
             .map(|(_, (id, what))| (id, what.declined()))
     }
 }
 
-impl What {
-    fn declined(&self) -> Answer {
+impl RequestSubject {
+    fn declined(&self) -> RequestResult {
         match self {
-            Self::Tool(_) => Ok(Outcome::Cancelled.to_json()),
+            Self::Tool(_) => Ok(PermissionOutcome::Cancelled.to_json()),
             Self::Question(..) => Ok(json!({ "action": "cancel" })),
             Self::Terminal(..) => Err((INTERNAL_ERROR, TURN_OVER.to_owned())),
         }

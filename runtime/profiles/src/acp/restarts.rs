@@ -19,7 +19,7 @@ pub(crate) struct Restarts {
 
 /// Classification of a piece of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub(crate) enum PieceClass {
     New,
     /// A repetition within the same message: the agent repeats the request to its model.
     Again,
@@ -30,7 +30,7 @@ pub(crate) enum Piece {
 impl Restarts {
     /// Takes a piece of a message. A message after another one, with no work between them, means
     /// that the other broke off.
-    pub(crate) fn said(&mut self, message: Option<&str>, text: &str) -> Piece {
+    pub(crate) fn said(&mut self, message: Option<&str>, text: &str) -> PieceClass {
         if let Some(message) = message
             && message != self.message
         {
@@ -40,7 +40,7 @@ impl Restarts {
             self.again = 0;
         }
         if self.in_a_row > MOST {
-            return Piece::TooMuch;
+            return PieceClass::TooMuch;
         }
         let is_next = |at: usize| {
             self.said
@@ -51,7 +51,7 @@ impl Restarts {
             for at in [self.again, 0] {
                 if is_next(at) {
                     self.again = at + text.len();
-                    return Piece::Again;
+                    return PieceClass::Again;
                 }
             }
         }
@@ -59,7 +59,7 @@ impl Restarts {
         if self.said.len() + text.len() <= LONGEST {
             self.said.push_str(text);
         }
-        Piece::New
+        PieceClass::New
     }
 
     /// Records other work of the agent: its earlier output was complete.
@@ -79,9 +79,9 @@ mod tests {
 
     fn pieces(restarts: &mut Restarts, said: &[(&str, &str)]) -> String {
         let piece = |(message, text): &(&str, &str)| match restarts.said(Some(message), text) {
-            Piece::New => 'n',
-            Piece::Again => 'a',
-            Piece::TooMuch => '!',
+            PieceClass::New => 'n',
+            PieceClass::Again => 'a',
+            PieceClass::TooMuch => '!',
         };
         said.iter().map(piece).collect()
     }
@@ -103,7 +103,7 @@ mod tests {
         let mut restarts = Restarts::default();
         for message in 0..100 {
             let message = message.to_string();
-            assert_eq!(restarts.said(Some(&message), "I run it"), Piece::New);
+            assert_eq!(restarts.said(Some(&message), "I run it"), PieceClass::New);
             restarts.worked();
         }
     }
@@ -136,12 +136,12 @@ mod tests {
         for number in 0..100 {
             assert_eq!(
                 restarts.said(None, &number.to_string().repeat(1000)),
-                Piece::New,
+                PieceClass::New,
                 "{number}"
             );
         }
-        assert_eq!(restarts.said(None, ""), Piece::New);
+        assert_eq!(restarts.said(None, ""), PieceClass::New);
         assert!(restarts.said.len() <= LONGEST);
-        assert_eq!(Restarts::default().said(None, "ä"), Piece::New);
+        assert_eq!(Restarts::default().said(None, "ä"), PieceClass::New);
     }
 }

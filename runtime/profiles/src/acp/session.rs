@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::files::Directories;
-use super::process::Link;
+use super::process::AgentLink;
 use super::requests::{AllowedCommands, Requests};
 use super::terminals::Terminals;
 use crate::agent::launch::Launch;
@@ -33,7 +33,7 @@ pub(crate) enum Permissions {
 
 /// A session of an agent.
 pub(crate) struct AcpSession {
-    pub(crate) link: Arc<Link>,
+    pub(crate) link: Arc<AgentLink>,
     /// The agent's own id of the session.
     pub(crate) id: String,
     pub(crate) inbox: Arc<Inbox>,
@@ -49,7 +49,7 @@ pub(crate) struct AcpSession {
 
 impl AcpSession {
     pub(crate) fn new(
-        link: Arc<Link>,
+        link: Arc<AgentLink>,
         id: String,
         inbox: Arc<Inbox>,
         directories: Directories,
@@ -129,8 +129,8 @@ impl AcpSession {
 }
 
 async fn blocking(
-    work: impl FnOnce() -> super::files::Answer + Send + 'static,
-) -> super::files::Answer {
+    work: impl FnOnce() -> super::files::RequestResult + Send + 'static,
+) -> super::files::RequestResult {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| Err((INTERNAL_ERROR, "the request failed".to_owned())))
 }

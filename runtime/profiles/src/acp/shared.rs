@@ -15,7 +15,7 @@ use crate::agent::system_prompt::PromptFile;
 
 /// Present settings.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct SharedResources {
     prompts: Mutex<Vec<(String, Weak<PromptFile>)>>,
     folders: Mutex<Vec<(String, Weak<InstructionsFolder>)>>,
     skills: Mutex<Vec<(Vec<Skill>, Weak<SkillsFolder>)>>,
@@ -47,7 +47,7 @@ impl InstructionsFolder {
     }
 }
 
-impl Shared {
+impl SharedResources {
     /// A file that holds this prompt.
     pub(crate) fn prompt(&self, prompt: &str) -> io::Result<Arc<PromptFile>> {
         one(&self.prompts, &prompt.to_owned(), || {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn the_same_is_given_once_and_removed_with_the_last_use() {
-        let shared = Shared::default();
+        let shared = SharedResources::default();
         let one = shared.prompt("Be brief.").unwrap();
         let two = shared.prompt("Be brief.").unwrap();
         assert_eq!(one.path(), two.path());

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use trunkline_process::{Exit, Signal, spawn};
 
-use super::files::Answer;
+use super::files::RequestResult;
 use super::read::{count, list, text};
 use crate::agent::launch::Launch;
 use crate::agent::locked;
@@ -153,20 +153,20 @@ pub(crate) struct Terminals {
 /// A program and what it has printed last.
 #[derive(Debug)]
 struct Terminal {
-    output: Mutex<Output>,
+    output: Mutex<TerminalOutput>,
     exit: watch::Receiver<Option<Exit>>,
     kill: CancellationToken,
 }
 
 /// Last output, within a bound.
 #[derive(Debug, Default)]
-struct Output {
+struct TerminalOutput {
     bytes: VecDeque<u8>,
     keeps: usize,
     is_cut: bool,
 }
 
-impl Output {
+impl TerminalOutput {
     fn say(&mut self, said: &[u8]) {
         self.bytes.extend(said);
         if let Some(surplus) = self
@@ -218,7 +218,7 @@ impl Terminals {
         order: &Order,
         cwd: Option<PathBuf>,
         agent: &Launch,
-    ) -> Answer {
+    ) -> RequestResult {
         if self.lock().len() >= MOST {
             return Err((
                 INTERNAL_ERROR,
@@ -239,9 +239,9 @@ impl Terminals {
         let stderr = child.take_stderr();
         let (ended, exit) = watch::channel(None);
         let kill = CancellationToken::new();
-        let output = Mutex::new(Output {
+        let output = Mutex::new(TerminalOutput {
             keeps: order.keeps,
-            ..Output::default()
+            ..TerminalOutput::default()
         });
         let terminal = Arc::new(Terminal {
             output,
@@ -287,7 +287,7 @@ impl Terminals {
     }
 
     /// Returns the output of a terminal, and the exit of its program if it has ended.
-    pub(crate) fn output(&self, params: &Value) -> Answer {
+    pub(crate) fn output(&self, params: &Value) -> RequestResult {
         let terminal = self.terminal(params)?;
         let (output, is_cut) = terminal.said();
         let mut answer = json!({ "output": output, "truncated": is_cut });
@@ -298,7 +298,7 @@ impl Terminals {
     }
 
     /// Waits for the end of a terminal's program.
-    pub(crate) async fn wait(&self, params: &Value) -> Answer {
+    pub(crate) async fn wait(&self, params: &Value) -> RequestResult {
         let mut exit = self.terminal(params)?.exit.clone();
         let exit = exit.wait_for(Option::is_some).await;
         match exit.as_deref() {
@@ -308,13 +308,13 @@ impl Terminals {
     }
 
     /// Ends a terminal's program; its output stays.
-    pub(crate) fn kill(&self, params: &Value) -> Answer {
+    pub(crate) fn kill(&self, params: &Value) -> RequestResult {
         self.terminal(params)?.kill.cancel();
         Ok(json!({}))
     }
 
     /// Ends a terminal's program, and forgets it.
-    pub(crate) fn release(&self, params: &Value) -> Answer {
+    pub(crate) fn release(&self, params: &Value) -> RequestResult {
         self.terminal(params)?.kill.cancel();
         self.lock()
             .remove(text(params, "terminalId").unwrap_or_default());

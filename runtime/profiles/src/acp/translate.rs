@@ -14,13 +14,13 @@ use trunkline_sdk::protocol::{
 use trunkline_sdk::{Category, PlanEntry, PlanStatus, preview};
 
 use self::compaction::PartialCompaction;
-use self::tools::Call;
+use self::tools::ReportedCall;
 use super::choices::Choices;
 use super::content::block;
 use super::initialize::{FailuresAsText, Quirks};
 use super::media::{Allowance, Media};
 use super::read::{count, list, text};
-use super::restarts::{Piece, Restarts};
+use super::restarts::{PieceClass, Restarts};
 use super::usage::Totals;
 use crate::agent::failure;
 
@@ -65,11 +65,11 @@ pub(crate) enum When {
 
 /// Reads a session's updates.
 #[derive(Debug, Default)]
-pub(crate) struct Reader {
+pub(crate) struct UpdateReader {
     quirks: Quirks,
     pub(crate) choices: Choices,
     pub(crate) totals: Totals,
-    calls: HashMap<String, Call>,
+    calls: HashMap<String, ReportedCall>,
     /// The agent's commands, as last reported.
     commands: Vec<Command>,
     /// The session's skills, which are commands too.
@@ -88,7 +88,7 @@ pub(crate) struct Reader {
     hasher: RandomState,
 }
 
-impl Reader {
+impl UpdateReader {
     pub(crate) fn new(quirks: Quirks) -> Self {
         Self {
             quirks,
@@ -145,9 +145,9 @@ impl Reader {
             return;
         }
         match self.restarts.said(text(update, "messageId"), content) {
-            Piece::New => {}
-            Piece::Again => self.repeats = true,
-            Piece::TooMuch => out.push(UpdateEvent::BrokeOff(self.restarts.in_a_row())),
+            PieceClass::New => {}
+            PieceClass::Again => self.repeats = true,
+            PieceClass::TooMuch => out.push(UpdateEvent::BrokeOff(self.restarts.in_a_row())),
         }
     }
 

@@ -11,7 +11,7 @@ use trunkline_sdk::protocol::{AdapterBody, Delivered, Failure};
 use trunkline_sdk::{Category, Channel, Error, Status, TurnComplete};
 
 use super::failure;
-use super::process::Ended;
+use super::process::ProcessEnd;
 
 /// The most open tool calls that are remembered.
 const MAX_OPEN_CALLS: usize = 4096;
@@ -98,7 +98,7 @@ pub(crate) struct EndSigns {
     /// The reason for an early end.
     cut: Option<Error>,
     /// The end of the process, when it ended with the turn.
-    exit: Option<Ended>,
+    exit: Option<ProcessEnd>,
     /// An error event that no success of the same work has followed.
     error: Option<Error>,
     /// A problem that matters only if the turn has no answer.
@@ -231,7 +231,7 @@ impl EndSigns {
     }
 
     /// The process has ended with the turn.
-    pub(crate) fn exit(&mut self, ended: &Ended) {
+    pub(crate) fn exit(&mut self, ended: &ProcessEnd) {
         self.exit = Some(ended.clone());
     }
 

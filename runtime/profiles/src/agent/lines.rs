@@ -14,7 +14,7 @@ const CHUNK: usize = 64 * 1024;
 
 /// Item of a stream of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum AgentLine {
     /// A line without its end; CR before LF is gone too. The last line may lack its LF.
     Whole(Bytes),
     /// A line of this many bytes is left out: it is longer than the bound, or holds more JSON
@@ -51,7 +51,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     ///
     /// # Cancel safety
     /// No byte is lost when the future is dropped.
-    pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
+    pub(crate) async fn next(&mut self) -> io::Result<Option<AgentLine>> {
         loop {
             if let Some(line) = self.cut() {
                 return Ok(Some(line));
@@ -78,7 +78,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         self.ended && self.buffer.is_empty() && self.skipped.is_none()
     }
 
-    fn cut(&mut self) -> Option<Line> {
+    fn cut(&mut self) -> Option<AgentLine> {
         if let Some(at) = memchr(b'\n', &self.buffer[self.searched..]) {
             let at = self.searched + at;
             self.searched = 0;
@@ -101,17 +101,17 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         None
     }
 
-    fn whole(&mut self, mut line: Bytes) -> Line {
+    fn whole(&mut self, mut line: Bytes) -> AgentLine {
         if let Some(skipped) = self.skipped.take() {
-            return Line::TooLong(skipped + line.len() as u64);
+            return AgentLine::TooLong(skipped + line.len() as u64);
         }
         if line.len() > self.max || is_crowded(&line) {
-            return Line::TooLong(line.len() as u64);
+            return AgentLine::TooLong(line.len() as u64);
         }
         if line.last() == Some(&b'\r') {
             line.truncate(line.len() - 1);
         }
-        Line::Whole(line)
+        AgentLine::Whole(line)
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    async fn all(input: &[u8], max: usize) -> Vec<Line> {
+    async fn all(input: &[u8], max: usize) -> Vec<AgentLine> {
         let mut lines = Lines::new(input, max);
         let mut got = Vec::new();
         while let Some(line) = lines.next().await.unwrap() {
@@ -130,8 +130,8 @@ mod tests {
         got
     }
 
-    fn whole(text: &'static str) -> Line {
-        Line::Whole(Bytes::from_static(text.as_bytes()))
+    fn whole(text: &'static str) -> AgentLine {
+        AgentLine::Whole(Bytes::from_static(text.as_bytes()))
     }
 
     #[tokio::test]
@@ -163,15 +163,15 @@ mod tests {
         input.extend_from_slice(b"\nnext\n");
         assert_eq!(
             all(&input, 100).await,
-            [Line::TooLong(3 * CHUNK as u64), whole("next")]
+            [AgentLine::TooLong(3 * CHUNK as u64), whole("next")]
         );
         assert_eq!(
             all(b"12345\n123456\n", 5).await,
-            [whole("12345"), Line::TooLong(6)]
+            [whole("12345"), AgentLine::TooLong(6)]
         );
         assert_eq!(
             all(&vec![b'x'; 200_000], 100).await,
-            [Line::TooLong(200_000)]
+            [AgentLine::TooLong(200_000)]
         );
     }
 
@@ -183,7 +183,7 @@ mod tests {
         let length = input.len() as u64 - 6;
         assert_eq!(
             all(&input, usize::MAX).await,
-            [Line::TooLong(length), whole("next")]
+            [AgentLine::TooLong(length), whole("next")]
         );
     }
 }

@@ -59,14 +59,14 @@ pub(crate) fn set_profile(name: &'static str) {
 #[derive(Debug, Default)]
 pub(crate) struct SessionLog {
     secrets: LogSecrets,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     arrived: Notify,
     /// The process that serves the session, and how many of its lines without a session were reported.
-    process: Mutex<Option<(Arc<Process>, u64)>>,
+    process: Mutex<Option<(Arc<LoggedProcess>, u64)>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LogState {
     waiting: VecDeque<Log>,
     /// True until the first other event of a resumed session: before that its host must learn
     /// whether the agent remembers ([process.5]).
@@ -91,9 +91,9 @@ struct Counts {
 impl SessionLog {
     /// The log of a session with these options. That of a resumed session waits for its first other event.
     pub(crate) fn new(options: &Options, is_resumed: bool) -> Arc<Self> {
-        let state = State {
+        let state = LogState {
             is_held: is_resumed,
-            ..State::default()
+            ..LogState::default()
         };
         Arc::new(Self {
             secrets: LogSecrets::from_options(options),
@@ -151,7 +151,7 @@ impl SessionLog {
             shared = count - std::mem::replace(reported, count);
         }
         let mut state = locked(&self.state);
-        let State {
+        let LogState {
             waiting,
             counts,
             raw_tail,
@@ -259,19 +259,19 @@ fn explain(end: &mut TurnComplete, raw: &str, stderr: &str) {
 
 /// The log of one process, which may serve several sessions. Clones are the same log.
 #[derive(Debug, Clone)]
-pub(crate) struct ProcessLog(Arc<Process>);
+pub(crate) struct ProcessLog(Arc<LoggedProcess>);
 
 #[derive(Debug)]
-struct Process {
+struct LoggedProcess {
     start: Value,
-    sessions: Mutex<Sessions>,
+    sessions: Mutex<ServedSessions>,
     /// Lines that no session could be named for.
     shared_lines: AtomicU64,
 }
 
 /// The sessions that a process serves.
 #[derive(Debug, Default)]
-struct Sessions {
+struct ServedSessions {
     all: Vec<Weak<SessionLog>>,
     /// The sessions that run a turn.
     running: Vec<Weak<SessionLog>>,
@@ -300,7 +300,7 @@ impl Drop for SessionLog {
 impl ProcessLog {
     /// The log of a process that starts next.
     pub(crate) fn new(launch: &Launch) -> Self {
-        Self(Arc::new(Process {
+        Self(Arc::new(LoggedProcess {
             start: start(launch),
             sessions: Mutex::default(),
             shared_lines: AtomicU64::new(0),

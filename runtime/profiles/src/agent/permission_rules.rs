@@ -44,9 +44,11 @@ impl Unallowed {
     /// Returns the rules as JSON: ours, followed by the configuration's own. If these have a rule
     /// for all, only they are used.
     pub(crate) fn rules(self, own: Option<&RawValue>) -> String {
-        let own = match own.map(|own| (own.get(), serde_json::from_str::<Members>(own.get()))) {
+        let own = match own
+            .map(|own| (own.get(), serde_json::from_str::<OrderedMembers>(own.get())))
+        {
             None => Vec::new(),
-            Some((_, Ok(Members(own)))) if own.iter().all(|(tool, _)| tool != "*") => own,
+            Some((_, Ok(OrderedMembers(own)))) if own.iter().all(|(tool, _)| tool != "*") => own,
             Some((text, _)) => return text.to_owned(),
         };
         let ours = self
@@ -76,24 +78,24 @@ impl Unallowed {
 }
 
 /// The members of an object in their order.
-struct Members(Vec<(String, Box<RawValue>)>);
+struct OrderedMembers(Vec<(String, Box<RawValue>)>);
 
-impl<'de> Deserialize<'de> for Members {
+impl<'de> Deserialize<'de> for OrderedMembers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Reading;
         impl<'de> Visitor<'de> for Reading {
-            type Value = Members;
+            type Value = OrderedMembers;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members, M::Error> {
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<OrderedMembers, M::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry()? {
                     members.push(member);
                 }
-                Ok(Members(members))
+                Ok(OrderedMembers(members))
             }
         }
         deserializer.deserialize_map(Reading)

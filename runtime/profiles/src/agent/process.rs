@@ -16,7 +16,7 @@ use trunkline_sdk::{Category, Error};
 
 use super::failure;
 use super::launch::Launch;
-use super::lines::{Line, Lines};
+use super::lines::{AgentLine, Lines};
 use super::log::{ProcessLog, SessionLog};
 
 /// Limit for the kept end of an agent's stderr, in bytes.
@@ -96,7 +96,7 @@ impl AgentInput {
 
 /// The end of an agent's process.
 #[derive(Debug, Clone)]
-pub(crate) struct Ended {
+pub(crate) struct ProcessEnd {
     pub(crate) exit: Exit,
     /// The end of its stderr; secrets are hidden.
     pub(crate) stderr: String,
@@ -105,7 +105,7 @@ pub(crate) struct Ended {
     name: String,
 }
 
-impl Ended {
+impl ProcessEnd {
     /// The end of a program called `agent`, for tests of what reads it.
     #[cfg(test)]
     pub(crate) fn with_stderr(code: i32, stderr: &str) -> Self {
@@ -226,9 +226,9 @@ impl Agent {
     ///
     /// # Cancel safety
     /// No line is lost.
-    pub(crate) async fn next(&mut self) -> Option<Line> {
+    pub(crate) async fn next(&mut self) -> Option<AgentLine> {
         let line = self.next_line().await;
-        if let Some(Line::TooLong(bytes)) = &line {
+        if let Some(AgentLine::TooLong(bytes)) = &line {
             self.log.too_long(*bytes);
         }
         if let (Some(line), Some(wire)) = (&line, &self.wire) {
@@ -237,7 +237,7 @@ impl Agent {
         line
     }
 
-    async fn next_line(&mut self) -> Option<Line> {
+    async fn next_line(&mut self) -> Option<AgentLine> {
         loop {
             if let Some(until) = self.last_call {
                 // What holds the pipe now has left the tree.
@@ -285,7 +285,7 @@ impl Agent {
 
     /// Ends it: closes its stdin, after `eof` sends SIGTERM, after `term` more kills the tree;
     /// reads on meanwhile. Waits of zero pass at once. When this returns the tree is gone.
-    pub(crate) async fn end(mut self, eof: Duration, term: Duration) -> Ended {
+    pub(crate) async fn end(mut self, eof: Duration, term: Duration) -> ProcessEnd {
         self.close_input();
         let mut is_forced = false;
         for (wait, next) in [(eof, Signal::Terminate), (term, Signal::Kill)] {
@@ -310,14 +310,14 @@ impl Agent {
             self.signal(next);
             is_forced = true;
         }
-        Ended {
+        ProcessEnd {
             is_forced,
             ..self.ended().await
         }
     }
 
     /// Waits for its end, which something else brings about.
-    pub(crate) async fn ended(mut self) -> Ended {
+    pub(crate) async fn ended(mut self) -> ProcessEnd {
         let exit = self.child.wait().await;
         if timeout(STDERR_GRACE, &mut self.drain).await.is_err() {
             self.drain.abort();
@@ -325,7 +325,7 @@ impl Agent {
         let stderr = self.stderr.text();
         let name = self.name;
         self.child.finish().await;
-        Ended {
+        ProcessEnd {
             exit,
             stderr,
             is_forced: false,
@@ -335,10 +335,10 @@ impl Agent {
 }
 
 /// Hands a line of the agent to the host's wire log.
-fn show_line(wire: &AgentWire, line: &Line) {
+fn show_line(wire: &AgentWire, line: &AgentLine) {
     match line {
-        Line::Whole(line) => wire.line(AgentDirection::FromAgent, line, 0),
-        Line::TooLong(bytes) => wire.line(AgentDirection::FromAgent, b"", *bytes),
+        AgentLine::Whole(line) => wire.line(AgentDirection::FromAgent, line, 0),
+        AgentLine::TooLong(bytes) => wire.line(AgentDirection::FromAgent, b"", *bytes),
     }
 }
 
@@ -400,7 +400,7 @@ mod tests {
     async fn text(agent: &mut Agent) -> Vec<String> {
         let mut got = Vec::new();
         while let Some(line) = agent.next().await {
-            let Line::Whole(line) = line else {
+            let AgentLine::Whole(line) = line else {
                 panic!("{line:?}")
             };
             got.push(String::from_utf8(line.to_vec()).unwrap());
@@ -414,7 +414,7 @@ mod tests {
             .await
             .unwrap();
         agent.input().unwrap().line("one").await.unwrap();
-        assert_eq!(agent.next().await, Some(Line::Whole("one".into())));
+        assert_eq!(agent.next().await, Some(AgentLine::Whole("one".into())));
         agent.close_input();
         assert_eq!(text(&mut agent).await, [""; 0]);
         let ended = agent.ended().await;
@@ -466,7 +466,7 @@ mod tests {
     async fn an_end_takes_a_deaf_tree_with_it() {
         let deaf = shell("trap '' TERM; (trap '' TERM; echo ready; while :; do sleep 9; done)");
         let mut agent = Agent::start(&deaf, Stdin::Owned, None).await.unwrap();
-        assert_eq!(agent.next().await, Some(Line::Whole("ready".into())));
+        assert_eq!(agent.next().await, Some(AgentLine::Whole("ready".into())));
         let ended = agent.end(Duration::ZERO, Duration::ZERO).await;
         assert_eq!(ended.exit.signal, Some(9));
     }

@@ -32,7 +32,7 @@ pub(crate) fn meta_log(content: String) -> Log {
 
 /// Emits a turn's events. Lives as long as its session: loops reach over turns.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct TurnReport {
     action: ToolLoopAction,
     tools: ToolLoop,
     gist: Gist,
@@ -48,7 +48,7 @@ struct Context {
     held: Option<ContextUsage>,
 }
 
-impl Report {
+impl TurnReport {
     /// The report of a session with these options.
     pub(crate) fn of_session(options: &Options, is_resumed: bool) -> Self {
         Self {
@@ -227,7 +227,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn reports_on_the_context_come_every_half_minute_and_the_last_is_never_lost() {
         let host = Host::start(adapter(|turn: Turn, _: Input| async move {
-            let mut report = Report::new(ToolLoopAction::Off);
+            let mut report = TurnReport::new(ToolLoopAction::Off);
             for step in 0..100 {
                 report.emit(&turn, context(step)).await?;
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -249,7 +249,7 @@ mod tests {
     #[tokio::test]
     async fn an_end_has_the_summary_and_the_files_that_the_agent_leaves_out() {
         let host = Host::start(adapter(|turn: Turn, input: Input| async move {
-            let mut report = Report::new(ToolLoopAction::Off);
+            let mut report = TurnReport::new(ToolLoopAction::Off);
             let id = trunkline_sdk::ToolCallId::new("c1").unwrap();
             let diff = Diff {
                 path: "/b".to_owned(),

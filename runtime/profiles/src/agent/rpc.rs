@@ -23,14 +23,14 @@ use trunkline_sdk::Error;
 pub(crate) use self::error::{CallError, RpcError};
 pub(crate) use self::inbox::{Arrival, Inbox, Mail};
 pub(crate) use self::pool::{Pool, Stay};
-pub(crate) use self::routes::{Members, Routes};
+pub(crate) use self::routes::{ParamMembers, Routes};
 use super::deadlines::{limit_reached, within};
 use super::end::explain_timeout;
 use super::launch::Launch;
-use super::lines::Line;
+use super::lines::AgentLine;
 use super::locked;
 use super::log::{ProcessLog, SessionLog};
-use super::process::{Agent, AgentInput, Ended, InputClosed, Stdin};
+use super::process::{Agent, AgentInput, InputClosed, ProcessEnd, Stdin};
 
 /// Timeouts for the end of an abandoned agent after its stdin was closed, and after SIGTERM.
 const END: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(1));
@@ -80,7 +80,7 @@ impl Id {
     }
 }
 
-type Answer = Result<Box<RawValue>, CallError>;
+type CallResult = Result<Box<RawValue>, CallError>;
 
 /// An agent process that speaks JSON-RPC. When the last handle is dropped, its stdin is closed, and
 /// soon after its tree is ended.
@@ -89,9 +89,9 @@ pub(crate) struct Peer {
     pub(crate) routes: Routes,
     version: JsonRpcVersion,
     input: Mutex<Option<AgentInput>>,
-    calls: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
+    calls: Mutex<HashMap<u64, oneshot::Sender<CallResult>>>,
     next: AtomicU64,
-    ended: SetOnce<Ended>,
+    ended: SetOnce<ProcessEnd>,
     stderr: trunkline_process::StderrTail,
     log: ProcessLog,
     /// Turns that run.
@@ -177,9 +177,9 @@ impl Peer {
                     break true;
                 };
                 match line {
-                    Some(Line::Whole(line)) => peer.take(&line, &handler),
+                    Some(AgentLine::Whole(line)) => peer.take(&line, &handler),
                     // The log of the process counts it.
-                    Some(Line::TooLong(_)) => {}
+                    Some(AgentLine::TooLong(_)) => {}
                     None => break false,
                 }
             };
@@ -220,7 +220,7 @@ impl Peer {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub(crate) async fn wait_for_end(&self) -> &Ended {
+    pub(crate) async fn wait_for_end(&self) -> &ProcessEnd {
         self.ended.wait().await
     }
 
@@ -424,7 +424,7 @@ impl Peer {
         }
     }
 
-    fn end(&self, ended: Ended) {
+    fn end(&self, ended: ProcessEnd) {
         // Only the reader ends it, once.
         drop(self.ended.set(ended));
         self.close();

@@ -105,9 +105,9 @@ pub(crate) fn parse(skills: &[Value]) -> (Vec<Skill>, Vec<String>) {
     (parsed, warnings)
 }
 
-type Entry<'v> = Result<(&'v str, Option<&'v str>), String>;
+type SkillEntry<'v> = Result<(&'v str, Option<&'v str>), String>;
 
-fn entries<'v>(skills: &'v Value) -> Vec<Entry<'v>> {
+fn entries<'v>(skills: &'v Value) -> Vec<SkillEntry<'v>> {
     match skills {
         Value::Null => Vec::new(),
         Value::Array(elements) => elements.iter().map(entry).collect(),
@@ -129,7 +129,7 @@ fn entries<'v>(skills: &'v Value) -> Vec<Entry<'v>> {
     }
 }
 
-fn entry(value: &Value) -> Entry<'_> {
+fn entry(value: &Value) -> SkillEntry<'_> {
     if let Some(path) = value.as_str() {
         return Ok((path, None));
     }

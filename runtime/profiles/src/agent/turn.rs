@@ -25,5 +25,5 @@ pub(crate) use self::earlier::Earlier;
 pub(crate) use self::earlier::{EarlierTurn, finish_earlier};
 pub(crate) use self::engine::{Engine, Finish, How};
 pub(crate) use self::idle::IdleTask;
-pub(crate) use self::requests::{Ask, Reply};
+pub(crate) use self::requests::{UserReply, UserRequest};
 pub(crate) use self::run::{LineOut, Pipe, emit, listen, run};

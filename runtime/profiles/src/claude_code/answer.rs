@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 
 /// Kind of text: the answer, or the model's thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TextRole {
     Text,
     Thought,
 }
 
 /// A speaker's message: the model's own, or a sub-agent's.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct SpeakerMessage {
     /// The message that is being streamed.
     id: Option<String>,
     text: Streamed,
@@ -33,7 +33,7 @@ struct Streamed {
     repeated: Option<usize>,
 }
 
-impl Answer {
+impl SpeakerMessage {
     /// A message begins to be streamed.
     pub(super) fn begin(&mut self, id: Option<&str>) {
         self.id = id.map(str::to_owned);
@@ -43,7 +43,7 @@ impl Answer {
     }
 
     /// A block of it begins.
-    pub(super) fn block(&mut self, kind: Option<Kind>) {
+    pub(super) fn block(&mut self, kind: Option<TextRole>) {
         self.blocks += 1;
         if let Some(kind) = kind {
             self.streamed_mut(kind).blocks.push_back(String::new());
@@ -51,7 +51,7 @@ impl Answer {
     }
 
     /// A piece of a block. Returns what is new of it.
-    pub(super) fn piece(&mut self, kind: Kind, piece: &str) -> String {
+    pub(super) fn piece(&mut self, kind: TextRole, piece: &str) -> String {
         let streamed = self.streamed_mut(kind);
         match streamed.blocks.back_mut() {
             Some(block) => block.push_str(piece),
@@ -61,7 +61,7 @@ impl Answer {
     }
 
     /// Takes a whole block of the message of this id. Returns the part that was not streamed.
-    pub(super) fn whole(&mut self, id: Option<&str>, kind: Kind, whole: &str) -> String {
+    pub(super) fn whole(&mut self, id: Option<&str>, kind: TextRole, whole: &str) -> String {
         let streams = self.id.is_some() && self.id.as_deref() == id;
         let streamed = self.streamed_mut(kind);
         let pieces = if streams {
@@ -111,10 +111,10 @@ impl Answer {
         *self = Self::default();
     }
 
-    fn streamed_mut(&mut self, kind: Kind) -> &mut Streamed {
+    fn streamed_mut(&mut self, kind: TextRole) -> &mut Streamed {
         match kind {
-            Kind::Text => &mut self.text,
-            Kind::Thought => &mut self.thought,
+            TextRole::Text => &mut self.text,
+            TextRole::Thought => &mut self.thought,
         }
     }
 }
@@ -145,55 +145,58 @@ impl Streamed {
 mod tests {
     use super::*;
 
-    fn said(answer: &mut Answer, id: &str, pieces: &[&str]) -> String {
+    fn said(answer: &mut SpeakerMessage, id: &str, pieces: &[&str]) -> String {
         answer.begin(Some(id));
-        answer.block(Some(Kind::Text));
+        answer.block(Some(TextRole::Text));
         pieces
             .iter()
-            .map(|piece| answer.piece(Kind::Text, piece))
+            .map(|piece| answer.piece(TextRole::Text, piece))
             .collect()
     }
 
     #[test]
     fn pieces_and_whole_blocks_are_told_once() {
-        let mut answer = Answer::default();
+        let mut answer = SpeakerMessage::default();
         assert_eq!(said(&mut answer, "m", &["a", "b"]), "ab");
-        assert_eq!(answer.whole(Some("m"), Kind::Text, "ab"), "");
+        assert_eq!(answer.whole(Some("m"), TextRole::Text, "ab"), "");
         assert_eq!(
-            answer.whole(Some("other"), Kind::Text, "ab"),
+            answer.whole(Some("other"), TextRole::Text, "ab"),
             "ab",
             "another message"
         );
         assert_eq!(
-            answer.whole(Some("m"), Kind::Text, "second block"),
+            answer.whole(Some("m"), TextRole::Text, "second block"),
             "second block"
         );
         assert_eq!(said(&mut answer, "n", &["begin"]), "begin");
         assert_eq!(
-            answer.whole(Some("n"), Kind::Text, "beginning"),
+            answer.whole(Some("n"), TextRole::Text, "beginning"),
             "ning",
             "what no piece had"
         );
-        assert_eq!(answer.whole(None, Kind::Text, "no id"), "no id");
-        let mut unstreamed = Answer::default();
-        assert_eq!(unstreamed.whole(Some("m"), Kind::Text, "whole"), "whole");
+        assert_eq!(answer.whole(None, TextRole::Text, "no id"), "no id");
+        let mut unstreamed = SpeakerMessage::default();
+        assert_eq!(
+            unstreamed.whole(Some("m"), TextRole::Text, "whole"),
+            "whole"
+        );
     }
 
     #[test]
     fn text_and_thoughts_are_apart() {
-        let mut answer = Answer::default();
+        let mut answer = SpeakerMessage::default();
         answer.begin(Some("m"));
-        answer.block(Some(Kind::Thought));
-        assert_eq!(answer.piece(Kind::Thought, "hm"), "hm");
-        answer.block(Some(Kind::Text));
-        assert_eq!(answer.piece(Kind::Text, "so"), "so");
-        assert_eq!(answer.whole(Some("m"), Kind::Thought, "hm"), "");
-        assert_eq!(answer.whole(Some("m"), Kind::Text, "so"), "");
+        answer.block(Some(TextRole::Thought));
+        assert_eq!(answer.piece(TextRole::Thought, "hm"), "hm");
+        answer.block(Some(TextRole::Text));
+        assert_eq!(answer.piece(TextRole::Text, "so"), "so");
+        assert_eq!(answer.whole(Some("m"), TextRole::Thought, "hm"), "");
+        assert_eq!(answer.whole(Some("m"), TextRole::Text, "so"), "");
     }
 
     #[test]
     fn an_answer_that_begins_again_is_told_once() {
-        let mut answer = Answer::default();
+        let mut answer = SpeakerMessage::default();
         assert_eq!(
             said(&mut answer, "m1", &["partial ", "text "]),
             "partial text "
@@ -212,17 +215,17 @@ mod tests {
         );
         answer.abandon(0);
         assert_eq!(
-            answer.whole(Some("m5"), Kind::Text, "partial text and other"),
+            answer.whole(Some("m5"), TextRole::Text, "partial text and other"),
             ""
         );
     }
 
     #[test]
     fn blocks_that_were_done_before_the_break_count() {
-        let mut answer = Answer::default();
+        let mut answer = SpeakerMessage::default();
         assert_eq!(said(&mut answer, "m", &["kept"]), "kept");
         answer.abandon(1);
-        assert_eq!(answer.whole(Some("m"), Kind::Text, "kept"), "");
+        assert_eq!(answer.whole(Some("m"), TextRole::Text, "kept"), "");
         answer.end();
         assert_eq!(said(&mut answer, "n", &["kept"]), "kept");
     }

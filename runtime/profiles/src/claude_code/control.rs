@@ -6,7 +6,7 @@ use trunkline_sdk::protocol::{Choice, OptionKind, QuestionField};
 use trunkline_sdk::{Answer, FieldKind, Json, Permission, Question, ToolCallId};
 
 use super::native::{is_true, list, text};
-use crate::agent::turn::{self, Reply};
+use crate::agent::turn::{self, UserReply};
 
 /// The most choices of "always" that a request offers.
 const MOST_ALWAYS: usize = 4;
@@ -19,7 +19,7 @@ const LONGEST: usize = 4_000;
 
 /// A request for permission, or a question.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Ask {
+pub(super) struct ControlRequest {
     pub(super) request_id: String,
     tool: String,
     input: Value,
@@ -31,7 +31,7 @@ pub(super) struct Ask {
     suggestions: Vec<Value>,
 }
 
-impl Ask {
+impl ControlRequest {
     /// Reads a `can_use_tool` request.
     pub(super) fn from_request(request_id: &str, request: &Value) -> Self {
         let mut suggestions: Vec<_> = list(request, "permission_suggestions")
@@ -63,7 +63,7 @@ impl Ask {
     }
 
     /// Returns the request to the user.
-    pub(super) fn of_user(&self) -> turn::Ask {
+    pub(super) fn of_user(&self) -> turn::UserRequest {
         if self.is_question() {
             self.question().into()
         } else {
@@ -177,16 +177,16 @@ impl Ask {
     }
 
     /// The answer as a line for Claude. Nothing but an approval allows.
-    pub(super) fn response(&self, reply: &Reply) -> Value {
+    pub(super) fn response(&self, reply: &UserReply) -> Value {
         let response = match reply {
-            Reply::Decision(decision) if decision.is_approved() => {
+            UserReply::Decision(decision) if decision.is_approved() => {
                 let changed = decision
                     .updated_input
                     .as_ref()
                     .map(|input| input.to().unwrap_or_default());
                 self.allowed(changed, decision.option_id.as_deref())
             }
-            Reply::Decision(decision) => {
+            UserReply::Decision(decision) => {
                 let message = decision
                     .message
                     .as_deref()
@@ -196,10 +196,10 @@ impl Ask {
                     decision.end_turn,
                 )
             }
-            Reply::Answer(answer) if answer.is_cancelled() => {
+            UserReply::Answer(answer) if answer.is_cancelled() => {
                 denied("The user did not answer.", false)
             }
-            Reply::Answer(answer) => self.answers(answer),
+            UserReply::Answer(answer) => self.answers(answer),
         };
         self::response(&self.request_id, &response)
     }

@@ -20,7 +20,7 @@ use super::turn::Memory;
 use super::usage::Total;
 use crate::agent::failure;
 use crate::agent::options::{Options, filled};
-use crate::agent::report::Report;
+use crate::agent::report::TurnReport;
 use crate::agent::resume;
 use crate::agent::version::{self, Version};
 
@@ -32,18 +32,18 @@ const COST: &str = "cost_usd";
 const LAST_MESSAGE: &str = "last_message";
 
 /// A session.
-pub(crate) struct Conversation {
+pub(crate) struct ClaudeConversation {
     session: Session,
     settings: Arc<ClaudeCode>,
     options: Options,
     given: Given,
     memory: Memory,
     version: Option<Version>,
-    report: Report,
+    report: TurnReport,
     idle: Option<IdleProcess>,
 }
 
-impl Conversation {
+impl ClaudeConversation {
     /// Opens a session. Its process is started by the first turn.
     pub(super) async fn open(
         session: &Session,
@@ -86,7 +86,7 @@ impl Conversation {
         )?;
         let conversation = Self {
             session: session.clone(),
-            report: Report::of_session(&options, has_begun),
+            report: TurnReport::of_session(&options, has_begun),
             settings,
             options,
             given,

@@ -4,7 +4,7 @@ use serde_json::Value;
 use trunkline_sdk::SessionInfo;
 use trunkline_sdk::protocol::AdapterBody;
 
-use super::control::Ask;
+use super::control::ControlRequest;
 
 /// An event of a line. A line may have several events, or none.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) enum ClaudeEvent {
     /// The conversation that it works on has this id.
     Native(String),
     /// A request for permission, or a question to the user.
-    Request(Box<Ask>),
+    Request(Box<ControlRequest>),
     /// A call of a hook of ours.
     Hook { request_id: String, request: Value },
     /// A request of this id is withdrawn.

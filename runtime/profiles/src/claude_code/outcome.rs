@@ -21,7 +21,7 @@ pub(super) struct ApiError {
 
 /// A `result` line, as far as the turn's end needs it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Outcome {
+pub(super) struct ResultLine {
     /// The inputs that it answers; empty if this version does not report them.
     pub(super) answers: Vec<String>,
     subtype: String,
@@ -48,7 +48,7 @@ pub(super) fn is_unknown(text: &str) -> bool {
     failure::is_unknown_session(text) || text.contains("No message found with message.uuid")
 }
 
-impl Outcome {
+impl ResultLine {
     pub(super) fn read(
         result: &Value,
         api_error: Option<ApiError>,

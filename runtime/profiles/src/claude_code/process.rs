@@ -12,7 +12,7 @@ use super::allow_list::AllowList;
 use super::talk::{Idle, Talk};
 use crate::agent::launch::Launch;
 use crate::agent::log::SessionLog;
-use crate::agent::process::{Agent, Ended, Stdin};
+use crate::agent::process::{Agent, ProcessEnd, Stdin};
 use crate::agent::turn::{self, Engine, How, IdleTask, Pipe};
 
 /// Timeout of a request of ours.
@@ -73,12 +73,12 @@ impl RunningProcess {
     }
 
     /// Ends it: closes its stdin, then signals. One that has closed its stdout may live on.
-    pub(super) async fn end(self) -> Ended {
+    pub(super) async fn end(self) -> ProcessEnd {
         self.agent.end(END.0, END.1).await
     }
 
     /// Kills it, after its last output on SIGTERM.
-    pub(super) async fn kill(self) -> Ended {
+    pub(super) async fn kill(self) -> ProcessEnd {
         self.agent.end(Duration::ZERO, END.1).await
     }
 }

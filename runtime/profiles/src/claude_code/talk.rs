@@ -7,11 +7,11 @@ use tokio::time::Instant;
 use trunkline_sdk::protocol::AdapterBody;
 
 use super::allow_list::AllowList;
-use super::control::{self, Ask};
+use super::control::{self, ControlRequest};
 use super::event::ClaudeEvent;
 use super::translate::Translator;
-use crate::agent::lines::Line;
-use crate::agent::turn::{Dialect, LineOut, Out, Reply};
+use crate::agent::lines::AgentLine;
+use crate::agent::turn::{Dialect, LineOut, Out, UserReply};
 
 /// The most requests for permission that are open at a time. Further ones are denied.
 const MOST_ASKS: usize = 64;
@@ -24,7 +24,7 @@ const MOST_UNSENT: usize = 4_096;
 pub(super) struct Talk {
     pub(super) translator: Translator,
     /// Unanswered requests, by their ids.
-    asks: HashMap<String, Ask>,
+    asks: HashMap<String, ControlRequest>,
     /// Events that could not be sent yet.
     pub(super) unsent: VecDeque<AdapterBody>,
     /// True if it has sent anything.
@@ -129,7 +129,7 @@ impl Talk {
     }
 
     /// Passes on a reply.
-    pub(super) fn reply(&mut self, id: &str, reply: &Reply, out: &mut Out<LineOut>) {
+    pub(super) fn reply(&mut self, id: &str, reply: &UserReply, out: &mut Out<LineOut>) {
         if let Some(ask) = self.asks.remove(id) {
             out.send((&ask.response(reply)).into());
         }
@@ -159,10 +159,10 @@ pub(super) struct Idle<'p> {
 }
 
 impl Dialect for Idle<'_> {
-    type Message = Line;
+    type Message = AgentLine;
     type Command = LineOut;
 
-    fn message(&mut self, line: Line, _: Instant, out: &mut Out<LineOut>) {
+    fn message(&mut self, line: AgentLine, _: Instant, out: &mut Out<LineOut>) {
         let Some(line) = whole(line, out) else {
             return;
         };
@@ -194,7 +194,7 @@ impl Dialect for Idle<'_> {
         false
     }
 
-    fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<LineOut>) {
+    fn replied(&mut self, id: &str, reply: UserReply, out: &mut Out<LineOut>) {
         self.talk.reply(id, &reply, out);
     }
 
@@ -208,10 +208,10 @@ impl Dialect for Idle<'_> {
 }
 
 /// A line, unless it is too long, which is reported.
-pub(super) fn whole(line: Line, out: &mut Out<LineOut>) -> Option<bytes::Bytes> {
+pub(super) fn whole(line: AgentLine, out: &mut Out<LineOut>) -> Option<bytes::Bytes> {
     match line {
-        Line::Whole(line) => Some(line),
-        Line::TooLong(bytes) => {
+        AgentLine::Whole(line) => Some(line),
+        AgentLine::TooLong(bytes) => {
             out.left_out(bytes);
             None
         }

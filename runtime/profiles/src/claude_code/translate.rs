@@ -10,8 +10,8 @@ use trunkline_sdk::protocol::{ContextUsage, MessageId, Output, Thinking, Usage};
 use trunkline_sdk::{SessionInfo, ToolCallId};
 
 use self::tools::Tools;
-use super::answer::{Answer, Kind};
-use super::control::Ask;
+use super::answer::{SpeakerMessage, TextRole};
+use super::control::ControlRequest;
 use super::event::ClaudeEvent;
 use super::native::{content, count, is_true, list, text, texts};
 use super::outcome::{ApiError, http};
@@ -31,7 +31,7 @@ const LONGEST_COMMAND_OUTPUT: usize = 256 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Translator {
     /// By the tool call of the sub-agent; the model's own answer under nothing.
-    answers: HashMap<Option<String>, Answer>,
+    answers: HashMap<Option<String>, SpeakerMessage>,
     tools: Tools,
     /// True if a part of the answer was reported in this turn.
     pub(super) answered: bool,
@@ -119,7 +119,7 @@ impl Translator {
                 subtype: subtype.to_owned(),
             });
         }
-        let mut ask = Ask::from_request(request_id, request);
+        let mut ask = ControlRequest::from_request(request_id, request);
         ask.parent = ask
             .tool_use_id()
             .and_then(|call| self.tools.parent(call))
@@ -142,12 +142,12 @@ impl Translator {
             Some("content_block_start") => {
                 let block = &event["content_block"];
                 let kind = match text(block, "type") {
-                    Some("text") => Some(Kind::Text),
-                    Some("thinking") => Some(Kind::Thought),
+                    Some("text") => Some(TextRole::Text),
+                    Some("thinking") => Some(TextRole::Thought),
                     _ => None,
                 };
                 self.answer(parent.as_deref()).block(kind);
-                let begins_with = [(Kind::Text, "text"), (Kind::Thought, "thinking")];
+                let begins_with = [(TextRole::Text, "text"), (TextRole::Thought, "thinking")];
                 for (kind, piece) in begins_with
                     .into_iter()
                     .filter_map(|(kind, name)| Some((kind, text(block, name)?)))
@@ -164,9 +164,9 @@ impl Translator {
             Some("content_block_delta") => {
                 let delta = &event["delta"];
                 let piece = match text(delta, "type") {
-                    Some("text_delta") => text(delta, "text").map(|piece| (Kind::Text, piece)),
+                    Some("text_delta") => text(delta, "text").map(|piece| (TextRole::Text, piece)),
                     Some("thinking_delta") => {
-                        text(delta, "thinking").map(|piece| (Kind::Thought, piece))
+                        text(delta, "thinking").map(|piece| (TextRole::Thought, piece))
                     }
                     _ => None,
                 };
@@ -196,7 +196,7 @@ impl Translator {
     fn piece(
         &mut self,
         parent: Option<&str>,
-        kind: Kind,
+        kind: TextRole,
         piece: &str,
         id: Option<&MessageId>,
         said: &mut Vec<ClaudeEvent>,
@@ -208,7 +208,7 @@ impl Translator {
     fn tell(
         &mut self,
         parent: Option<&str>,
-        kind: Kind,
+        kind: TextRole,
         fresh: &str,
         id: Option<&MessageId>,
         said: &mut Vec<ClaudeEvent>,
@@ -217,7 +217,7 @@ impl Translator {
             return;
         }
         let parent_tool_call_id = parent.and_then(|parent| ToolCallId::new(parent).ok());
-        self.answered |= kind == Kind::Text && parent.is_none();
+        self.answered |= kind == TextRole::Text && parent.is_none();
         let mut rest = fresh;
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(rest.floor_char_boundary(LONGEST_PIECE));
@@ -225,13 +225,13 @@ impl Translator {
             let message_id = id.cloned();
             let parent_tool_call_id = parent_tool_call_id.clone();
             said.push(ClaudeEvent::Event(match kind {
-                Kind::Text => Output {
+                TextRole::Text => Output {
                     message_id,
                     parent_tool_call_id,
                     ..Output::text(piece)
                 }
                 .into(),
-                Kind::Thought => {
+                TextRole::Thought => {
                     let content = piece.to_owned();
                     Thinking {
                         content,
@@ -275,14 +275,14 @@ impl Translator {
         if let Some(whole) = message["content"].as_str() {
             let fresh = self
                 .answer(parent.as_deref())
-                .whole(native, Kind::Text, whole);
-            self.tell(parent.as_deref(), Kind::Text, &fresh, id.as_ref(), said);
+                .whole(native, TextRole::Text, whole);
+            self.tell(parent.as_deref(), TextRole::Text, &fresh, id.as_ref(), said);
             return;
         }
         for block in list(message, "content") {
             let whole = match text(block, "type") {
-                Some("text") => text(block, "text").map(|whole| (Kind::Text, whole)),
-                Some("thinking") => text(block, "thinking").map(|whole| (Kind::Thought, whole)),
+                Some("text") => text(block, "text").map(|whole| (TextRole::Text, whole)),
+                Some("thinking") => text(block, "thinking").map(|whole| (TextRole::Thought, whole)),
                 Some("tool_use" | "server_tool_use" | "mcp_tool_use") => {
                     self.answer(parent.as_deref()).settle();
                     self.tools.begin(block, parent.as_deref(), id.clone(), said);
@@ -379,7 +379,7 @@ impl Translator {
         );
     }
 
-    fn answer(&mut self, parent: Option<&str>) -> &mut Answer {
+    fn answer(&mut self, parent: Option<&str>) -> &mut SpeakerMessage {
         let known = self.answers.contains_key(&parent.map(str::to_owned));
         // Speakers beyond the bound share the one under the empty name.
         let speaker = if known || self.answers.len() < MOST_SPEAKERS {

@@ -11,14 +11,14 @@ use uuid::Uuid;
 use super::command_line::STEERS;
 use super::control;
 use super::event::ClaudeEvent;
-use super::outcome::Outcome;
+use super::outcome::ResultLine;
 use super::talk::{Talk, whole};
 use super::translate::Translator;
 use super::usage::{self, Total};
 use crate::agent::deadlines::limit_reached;
 use crate::agent::end::EndSigns;
-use crate::agent::lines::Line;
-use crate::agent::turn::{Dialect, Grace, LineOut, Out, Reply};
+use crate::agent::lines::AgentLine;
+use crate::agent::turn::{Dialect, Grace, LineOut, Out, UserReply};
 
 /// Timeout for the end of an interrupted turn. The next turn then has another process.
 pub(super) const INTERRUPT: Duration = Duration::from_secs(5);
@@ -116,7 +116,7 @@ pub(super) struct Allowed {
 }
 
 /// A running turn.
-pub(super) struct Running<'c> {
+pub(super) struct ClaudeTurn<'c> {
     talk: &'c mut Talk,
     pub(super) memory: &'c mut Memory,
     allowed: Allowed,
@@ -134,10 +134,10 @@ pub(super) struct Running<'c> {
     pub(super) used: Option<Usage>,
     signs: EndSigns,
     /// The `result` that ended the turn.
-    pub(super) outcome: Option<Outcome>,
+    pub(super) outcome: Option<ResultLine>,
 }
 
-impl<'c> Running<'c> {
+impl<'c> ClaudeTurn<'c> {
     /// A turn, and the line of its input.
     pub(super) fn begin(
         talk: &'c mut Talk,
@@ -181,7 +181,7 @@ impl<'c> Running<'c> {
     }
 
     /// Returns true if Claude knows no session of the resumed id.
-    pub(super) fn is_unknown(&self, outcome: &Outcome) -> bool {
+    pub(super) fn is_unknown(&self, outcome: &ResultLine) -> bool {
         self.memory.has_begun && outcome.is_unknown_session()
     }
 
@@ -192,7 +192,7 @@ impl<'c> Running<'c> {
             model,
             ..
         } = &self.talk.translator;
-        let outcome = Outcome::read(result, api_error.clone(), resets_at.clone());
+        let outcome = ResultLine::read(result, api_error.clone(), resets_at.clone());
         if self.is_unknown(&outcome) {
             self.outcome = Some(outcome);
             return out.end();
@@ -219,7 +219,7 @@ impl<'c> Running<'c> {
 
     /// Takes note of a `result`. Says whether it ends the turn: it does once every input is
     /// answered, the turn's own and those that were added to it.
-    fn ends_with(&mut self, outcome: &Outcome, used: Usage) -> bool {
+    fn ends_with(&mut self, outcome: &ResultLine, used: Usage) -> bool {
         let names_ours = self.open.iter().any(|uuid| outcome.answers.contains(uuid));
         if std::mem::take(&mut self.is_foreign) && !names_ours {
             return false;
@@ -238,7 +238,7 @@ impl<'c> Running<'c> {
     }
 
     /// The end of a turn that Claude has ended. `why` is the reason of an early end.
-    pub(super) fn end(mut self, outcome: &Outcome, why: Option<Error>) -> TurnComplete {
+    pub(super) fn end(mut self, outcome: &ResultLine, why: Option<Error>) -> TurnComplete {
         self.signs.cut(why);
         TurnComplete {
             model: self.talk.translator.model.clone(),
@@ -248,11 +248,11 @@ impl<'c> Running<'c> {
     }
 }
 
-impl Dialect for Running<'_> {
-    type Message = Line;
+impl Dialect for ClaudeTurn<'_> {
+    type Message = AgentLine;
     type Command = LineOut;
 
-    fn message(&mut self, line: Line, _: Instant, out: &mut Out<LineOut>) {
+    fn message(&mut self, line: AgentLine, _: Instant, out: &mut Out<LineOut>) {
         let Some(line) = whole(line, out) else {
             return;
         };
@@ -322,13 +322,13 @@ impl Dialect for Running<'_> {
         false
     }
 
-    fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<LineOut>) {
+    fn replied(&mut self, id: &str, reply: UserReply, out: &mut Out<LineOut>) {
         // An interrupt withdraws what is open; and what the end of the turn has settled is not a
         // reply of the user.
         let settled =
-            matches!(&reply, Reply::Decision(it) if it.reason == Some(StopReason::Stopped));
+            matches!(&reply, UserReply::Decision(it) if it.reason == Some(StopReason::Stopped));
         if !self.is_cut && !settled {
-            if matches!(&reply, Reply::Decision(it) if !it.is_approved()) {
+            if matches!(&reply, UserReply::Decision(it) if !it.is_approved()) {
                 self.signs.note_denial();
             }
             self.talk.reply(id, &reply, out);

@@ -27,7 +27,7 @@ pub(super) const METHODS: &[&str] = &[
 
 /// Conversion of a request.
 #[derive(Debug)]
-pub(super) enum Ask {
+pub(super) enum ApprovalRequest {
     /// A person decides.
     Permission(Box<Permission>, Answers),
     /// A person is asked for values.
@@ -47,7 +47,7 @@ pub(super) struct Answers {
     end: Value,
 }
 
-impl Ask {
+impl ApprovalRequest {
     /// Reads a request of the app server.
     pub(super) fn from_request(method: &str, params: &Value, translator: &Translator) -> Self {
         match method {
@@ -128,25 +128,25 @@ impl Offer {
 
     /// Asks a person. Without a known option, a permission answers `allow`, and a denial `deny`;
     /// one that ends the turn answers `end`.
-    fn ask(self, allow: Value, deny: Value, end: Value) -> Ask {
+    fn ask(self, allow: Value, deny: Value, end: Value) -> ApprovalRequest {
         let answers = Answers {
             options: self.options,
             allow,
             deny,
             end,
         };
-        Ask::Permission(Box::new(self.permission), answers)
+        ApprovalRequest::Permission(Box::new(self.permission), answers)
     }
 
     /// Offers to decline, and asks as a thread's items do.
-    fn ask_of_item(self) -> Ask {
+    fn ask_of_item(self) -> ApprovalRequest {
         let decline = decision("decline");
         self.option("decline", "Deny", OptionKind::RejectOnce, decline.clone())
             .ask(decision("accept"), decline, decision("cancel"))
     }
 
     /// Offers the options of the protocol before threads, and asks as it does.
-    fn ask_of_conversation(self) -> Ask {
+    fn ask_of_conversation(self) -> ApprovalRequest {
         let allow = decision("approved");
         let always = decision("approved_for_session");
         let deny = decision(json!({ "denied": { "rejection": "denied" } }));
@@ -178,7 +178,7 @@ fn reason_or(params: &Value, description: String) -> String {
 /// A command, or input to a running one. All decisions are offered that codex takes, whatever
 /// `availableDecisions` has: it takes `acceptForSession` and `decline` when it does not name them,
 /// too.
-fn command(params: &Value) -> Ask {
+fn command(params: &Value) -> ApprovalRequest {
     let script = shell::script(text(params, "command"));
     let (tool, resource, description) = match params["networkApprovalContext"]["host"].as_str() {
         Some(host) => ("network", host, format!("Reach {host}")),
@@ -227,7 +227,7 @@ fn command(params: &Value) -> Ask {
     offer.ask_of_item()
 }
 
-fn file_change(params: &Value, translator: &Translator) -> Ask {
+fn file_change(params: &Value, translator: &Translator) -> ApprovalRequest {
     let diffs = translator.changes(text(params, "itemId"));
     let root = text(params, "grantRoot");
     let resource = if diffs.is_empty() {
@@ -263,7 +263,7 @@ fn file_change(params: &Value, translator: &Translator) -> Ask {
 }
 
 /// Codex asks for more than its sandbox allows; what is granted is written whole.
-fn permissions(params: &Value) -> Ask {
+fn permissions(params: &Value) -> ApprovalRequest {
     let wanted = params
         .get("permissions")
         .cloned()
@@ -286,7 +286,7 @@ fn permissions(params: &Value) -> Ask {
     .ask(grant("turn"), deny.clone(), deny)
 }
 
-fn old_command(params: &Value) -> Ask {
+fn old_command(params: &Value) -> ApprovalRequest {
     let words: Vec<_> = list(params, "command")
         .iter()
         .filter_map(Value::as_str)
@@ -302,7 +302,7 @@ fn old_command(params: &Value) -> Ask {
         .ask_of_conversation()
 }
 
-fn old_patch(params: &Value) -> Ask {
+fn old_patch(params: &Value) -> ApprovalRequest {
     let files = params["fileChanges"].as_object();
     let change = |(path, change): (&String, &Value)| {
         let diff = change.get("content").or_else(|| change.get("unified_diff"));
@@ -322,7 +322,7 @@ fn paths(diffs: &[Diff]) -> String {
     paths.join(", ")
 }
 
-fn consent(params: &Value, message: &str, server: &str) -> Ask {
+fn consent(params: &Value, message: &str, server: &str) -> ApprovalRequest {
     let persist = &params["_meta"]["persist"];
     let persists = |scope: &str| {
         let scopes = persist.as_array().map_or(&[][..], Vec::as_slice);

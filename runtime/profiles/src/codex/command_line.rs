@@ -63,7 +63,7 @@ pub(super) fn app_server(
 }
 
 /// A turn of `codex exec`.
-pub(super) struct Run<'r> {
+pub(super) struct ExecArguments<'r> {
     pub(super) options: &'r Options,
     pub(super) profile: &'r str,
     pub(super) version: Option<Version>,
@@ -84,7 +84,7 @@ pub(super) struct Run<'r> {
 
 /// Returns the start of `codex exec`, which reads the input from stdin. Every option precedes
 /// `resume`: most are not known after it.
-pub(super) fn exec(run: &Run<'_>) -> Launch {
+pub(super) fn exec(run: &ExecArguments<'_>) -> Launch {
     let options = run.options;
     let config =
         |launch: Launch, key: &str, value: &str| launch.arg("-c").arg(format!("{key}={value}"));
@@ -185,7 +185,7 @@ mod tests {
         thread: Option<&str>,
     ) -> String {
         let (settings, options) = options(settings, start);
-        let run = Run {
+        let run = ExecArguments {
             options: &options,
             profile: &settings.profile,
             version,

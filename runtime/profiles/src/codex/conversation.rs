@@ -18,7 +18,7 @@ use super::translate::Translator;
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
-use crate::agent::report::{Report, meta_log};
+use crate::agent::report::{TurnReport, meta_log};
 use crate::agent::resume;
 use crate::agent::rpc::{CallError, Inbox, Pool, Stay};
 use crate::agent::skills::Roster;
@@ -40,7 +40,7 @@ pub(super) struct Thread {
     launch: Launch,
     stay: Stay,
     pub(super) thread: ThreadOptions,
-    pub(super) link: Option<Arc<Link>>,
+    pub(super) link: Option<Arc<ThreadLink>>,
     /// Task that reports the models of the app server.
     models: Option<AbortOnDropHandle<()>>,
     /// The thread's id, once it has one.
@@ -52,7 +52,7 @@ pub(super) struct Thread {
     /// The last turn that began in the thread, up to which a copy is made.
     pub(super) last_turn: Option<String>,
     pub(super) translator: Translator,
-    pub(super) report: Report,
+    pub(super) report: TurnReport,
     /// Changes for the next turn.
     pub(super) overrides: Overrides,
     /// A turn that may run on, after its host was reported of its end.
@@ -66,13 +66,13 @@ pub(super) struct Thread {
 
 /// A thread as a running app server knows it.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct ThreadLink {
     pub(super) server: Arc<Server>,
     pub(super) thread: String,
     pub(super) inbox: Arc<Inbox>,
 }
 
-impl Link {
+impl ThreadLink {
     fn new(server: Arc<Server>, thread: String) -> Arc<Self> {
         let inbox = Arc::new(Inbox::default());
         inbox.pause(BETWEEN_TURNS);
@@ -110,7 +110,7 @@ impl Thread {
     ) -> Self {
         let id = options.resumed_id();
         let last_turn = last_turn(&options);
-        let report = Report::of_session(&options, id.is_some());
+        let report = TurnReport::of_session(&options, id.is_some());
         Self {
             spoken: id.is_some(),
             copies: false,
@@ -142,7 +142,7 @@ impl Thread {
         &mut self,
         pool: &Pool<Server>,
         session: &Session,
-    ) -> Result<Arc<Link>, Error> {
+    ) -> Result<Arc<ThreadLink>, Error> {
         if let Some(link) = self.link.as_ref().filter(|link| link.is_fit()) {
             return Ok(link.clone());
         }
@@ -177,7 +177,7 @@ impl Thread {
         &mut self,
         server: &Arc<Server>,
         session: &Session,
-    ) -> Result<(Arc<Link>, Value, Begun), Error> {
+    ) -> Result<(Arc<ThreadLink>, Value, Begun), Error> {
         let deadline = Some(self.options.deadlines.start.unwrap_or(ANSWER));
         if let Some(source) = self.id.clone().filter(|_| self.copies) {
             match self.fork(&source, server, deadline).await {
@@ -191,7 +191,7 @@ impl Thread {
             }
         }
         if let Some(id) = self.id.clone().filter(|_| self.spoken) {
-            let link = Link::new(server.clone(), id.clone());
+            let link = ThreadLink::new(server.clone(), id.clone());
             self.translator = Translator::default();
             match server
                 .peer
@@ -229,7 +229,7 @@ impl Thread {
         self.id = Some(id.clone());
         self.spoken = false;
         self.last_turn = None;
-        Ok((Link::new(server.clone(), id), started, Begun::New))
+        Ok((ThreadLink::new(server.clone(), id), started, Begun::New))
     }
 
     /// Copies a thread, and continues with the copy.
@@ -238,7 +238,7 @@ impl Thread {
         source: &str,
         server: &Arc<Server>,
         deadline: Option<Duration>,
-    ) -> Result<(Arc<Link>, Value), CallError> {
+    ) -> Result<(Arc<ThreadLink>, Value), CallError> {
         let _early = server.peer.routes.opening();
         let params = self.thread.fork(source, self.last_turn.as_deref());
         let started: Value = server.peer.call("thread/fork", &params, deadline).await?;
@@ -248,7 +248,7 @@ impl Thread {
         self.translator = Translator::default();
         self.id = Some(id.clone());
         self.copies = false;
-        Ok((Link::new(server.clone(), id), started))
+        Ok((ThreadLink::new(server.clone(), id), started))
     }
 
     async fn start_thread(

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use trunkline_sdk::protocol::{Context, TurnComplete};
 use trunkline_sdk::{Category, Error, SessionInfo, SessionUpdate, Turn};
 
-use self::line::{Lines, Meaning};
-use super::command_line::{self, Run, since};
+use self::line::{ExecLines, Meaning};
+use super::command_line::{self, ExecArguments, since};
 use super::login;
 use super::policy::Policy;
 use super::request::Overrides;
@@ -22,11 +22,11 @@ use crate::agent::attachment::{self, Attachment};
 use crate::agent::deadlines::Watch;
 use crate::agent::end::{EndSigns, TurnEnd, end_by, undelivered};
 use crate::agent::failure;
-use crate::agent::lines::Line;
+use crate::agent::lines::AgentLine;
 use crate::agent::mcp;
 use crate::agent::options::Options;
-use crate::agent::process::{Agent, Ended, Stdin};
-use crate::agent::report::{Report, meta_log};
+use crate::agent::process::{Agent, ProcessEnd, Stdin};
+use crate::agent::report::{TurnReport, meta_log};
 use crate::agent::resume;
 use crate::agent::skills::Roster;
 use crate::agent::system_prompt::{self, PromptFile};
@@ -47,7 +47,7 @@ pub(super) struct Exec {
     settings: Arc<super::Settings>,
     policy: Policy,
     thread: Thread,
-    report: Report,
+    report: TurnReport,
     skills: Roster,
     /// Instructions in place of Codex's own.
     base: Option<PromptFile>,
@@ -65,13 +65,13 @@ struct Thread {
     id: Option<String>,
     /// True if the id is one to resume, which Codex may not know.
     asked: bool,
-    lines: Lines,
+    lines: ExecLines,
 }
 
 /// Outcome of a process.
-enum Outcome {
+enum ProcessOutcome {
     /// The turn's end, and the end of a process that did not report one.
-    Ended(TurnEnd, Option<Ended>),
+    Ended(TurnEnd, Option<ProcessEnd>),
     /// Codex does not know the thread to resume.
     Unknown,
 }
@@ -91,7 +91,7 @@ impl Exec {
             .take()
             .and_then(|resume| resume.native_session_id);
         let asked = id.is_some();
-        let mut lines = Lines::default();
+        let mut lines = ExecLines::default();
         if id.is_none() {
             lines.translator = Translator::fresh();
         }
@@ -115,7 +115,7 @@ impl Exec {
             warnings
                 .push("codex exec cannot ask for approval: what needs one is refused".to_owned());
         }
-        let report = Report::of_session(&options, asked);
+        let report = TurnReport::of_session(&options, asked);
         Ok(Self {
             options,
             version,
@@ -164,7 +164,7 @@ impl Exec {
             .map(|image| image.path.clone())
             .collect();
         let mut outcome = self.run(&turn, &text, &images).await;
-        if matches!(outcome, Ok(Outcome::Unknown)) {
+        if matches!(outcome, Ok(ProcessOutcome::Unknown)) {
             // Another thread is begun, and the host learns that nothing is remembered.
             if self.thread.id.take().is_some() {
                 text = self.with_before(text);
@@ -175,7 +175,7 @@ impl Exec {
             outcome = self.run(&turn, &text, &images).await;
         }
         let end = match outcome {
-            Ok(Outcome::Ended(end, ended)) => {
+            Ok(ProcessOutcome::Ended(end, ended)) => {
                 let exit = ended.map(|ended| ended.exit);
                 let answer = self.thread.lines.translator.answer.take();
                 end.complete(TurnComplete {
@@ -185,7 +185,7 @@ impl Exec {
                     ..TurnComplete::default()
                 })
             }
-            Ok(Outcome::Unknown) => end_by(&Error::new(
+            Ok(ProcessOutcome::Unknown) => end_by(&Error::new(
                 Category::SessionNotFound,
                 "codex looks for a thread where a new one was to begin",
             )),
@@ -212,7 +212,12 @@ impl Exec {
         }
     }
 
-    async fn run(&mut self, turn: &Turn, text: &str, images: &[String]) -> Result<Outcome, Error> {
+    async fn run(
+        &mut self,
+        turn: &Turn,
+        text: &str,
+        images: &[String],
+    ) -> Result<ProcessOutcome, Error> {
         let (servers, mut wrong) = mcp::parse(&self.options, McpVariables::Braced);
         let overrides = mcp::codex_overrides(&servers);
         wrong.extend(overrides.warnings);
@@ -220,7 +225,7 @@ impl Exec {
         for content in std::mem::take(&mut self.warnings) {
             turn.emit(meta_log(content)).await;
         }
-        let run = Run {
+        let run = ExecArguments {
             options: &self.options,
             profile: &self.settings.profile,
             version: self.version,
@@ -248,7 +253,7 @@ impl Exec {
         let mut agent = Agent::start(&launch, Stdin::Owned, Some(self.report.log())).await?;
         agent.write_input(text.to_owned()).await;
         self.thread.lines.begin();
-        let running = Running {
+        let running = ExecTurn {
             thread: &mut self.thread,
             retries,
             signs: EndSigns::default(),
@@ -257,7 +262,7 @@ impl Exec {
         };
         let engine = Engine::new(running, Watch::new(self.options.deadlines));
         let (running, finish) = turn::run(engine, &mut agent, turn, &mut self.report).await;
-        let Running {
+        let ExecTurn {
             thread,
             mut signs,
             is_over,
@@ -267,7 +272,7 @@ impl Exec {
         let ended = match finish {
             Finish { why: Some(why), .. } => {
                 let ended = agent.end(Duration::ZERO, TERM).await;
-                return Ok(Outcome::Ended(TurnEnd::Ended(why), Some(ended)));
+                return Ok(ProcessOutcome::Ended(TurnEnd::Ended(why), Some(ended)));
             }
             // The turn has ended: a process that lives on does not matter.
             Finish { how: How::Late, .. } => agent.end(Duration::ZERO, TERM).await,
@@ -280,14 +285,17 @@ impl Exec {
         // What was begun is not run again.
         let is_new = !is_over && !has_worked && thread.id.is_some();
         if is_new && failure::is_unknown_session(&ended.stderr) {
-            return Ok(Outcome::Unknown);
+            return Ok(ProcessOutcome::Unknown);
         }
-        Ok(Outcome::Ended(signs.judge(), (!is_over).then_some(ended)))
+        Ok(ProcessOutcome::Ended(
+            signs.judge(),
+            (!is_over).then_some(ended),
+        ))
     }
 }
 
 /// The engine's view of one process.
-struct Running<'e> {
+struct ExecTurn<'e> {
     thread: &'e mut Thread,
     retries: Retries<'e>,
     signs: EndSigns,
@@ -296,17 +304,17 @@ struct Running<'e> {
     has_worked: bool,
 }
 
-impl Dialect for Running<'_> {
-    type Message = Line;
+impl Dialect for ExecTurn<'_> {
+    type Message = AgentLine;
     type Command = LineOut;
 
-    fn message(&mut self, line: Line, now: Instant, out: &mut Out<LineOut>) {
+    fn message(&mut self, line: AgentLine, now: Instant, out: &mut Out<LineOut>) {
         let events = match line {
-            Line::TooLong(bytes) => {
+            AgentLine::TooLong(bytes) => {
                 let text = format!("codex wrote a line of {bytes} bytes");
                 return out.fail(Error::new(Category::Oversize, text));
             }
-            Line::Whole(line) => match self.thread.lines.take(&line) {
+            AgentLine::Whole(line) => match self.thread.lines.take(&line) {
                 Meaning::Thread(id) => {
                     out.alive();
                     return self.thread.begun(id, out);

@@ -7,7 +7,7 @@ use crate::agent::failure;
 
 /// An error as Codex reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Fault {
+pub(super) struct CodexError {
     pub(super) message: String,
     details: String,
     /// The name of the error, such as `usageLimitExceeded`.
@@ -37,7 +37,7 @@ const REFUSALS: &[&str] = &[
     "inferenceHookDenied",
 ];
 
-impl Fault {
+impl CodexError {
     /// Reads an error object of any shape: `{message, codexErrorInfo, additionalDetails}`,
     /// `{message}`, or a text.
     pub(super) fn from_error(error: &Value) -> Self {
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn the_kind_comes_from_the_name_the_status_and_the_words() {
         let of = |info: Value, message: &str| {
-            Fault::from_error(
+            CodexError::from_error(
                 &json!({"message": message, "codexErrorInfo": info, "additionalDetails": null}),
             )
         };
@@ -234,7 +234,7 @@ mod tests {
             (json!({"message": "a", "additionalDetails": "b"}), "a (b)"),
             (json!({"message": "a b", "additionalDetails": "b"}), "a b"),
         ] {
-            assert_eq!(Fault::from_error(&error).told(), told, "{error}");
+            assert_eq!(CodexError::from_error(&error).told(), told, "{error}");
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trunkline_sdk::Session;
 use trunkline_sdk::protocol::{AdapterBody, Message, Thinking};
 
-use super::item::{Item, Kind};
+use super::item::{ItemType, ThreadItem};
 use super::translate::{call, reasoning};
 use crate::agent::read::list;
 use crate::agent::rpc::Peer;
@@ -52,12 +52,12 @@ pub(super) async fn replay(peer: &Peer, thread: &str, session: &Session) {
 fn told(turn: &Value) -> Vec<AdapterBody> {
     let items = list(turn, "items").iter();
     items
-        .filter_map(Item::from_value)
+        .filter_map(ThreadItem::from_value)
         .flat_map(|item| item_told(&item))
         .collect()
 }
 
-fn item_told(item: &Item<'_>) -> Vec<AdapterBody> {
+fn item_told(item: &ThreadItem<'_>) -> Vec<AdapterBody> {
     let history = Some(true);
     let message = |role: &str, content: String| {
         let message = Message {
@@ -69,14 +69,16 @@ fn item_told(item: &Item<'_>) -> Vec<AdapterBody> {
         vec![message.into()]
     };
     match item.kind {
-        Kind::UserMessage => {
+        ItemType::UserMessage => {
             let part = |part: &Value| Some(part.get("text")?.as_str()?.to_owned());
             let content = item.get(["content", "content"]).and_then(Value::as_array);
             let parts: Vec<_> = content.into_iter().flatten().filter_map(part).collect();
             message("user", parts.join("\n"))
         }
-        Kind::AgentMessage | Kind::Plan => message("assistant", item.text("text").to_owned()),
-        Kind::Reasoning => {
+        ItemType::AgentMessage | ItemType::Plan => {
+            message("assistant", item.text("text").to_owned())
+        }
+        ItemType::Reasoning => {
             let content = reasoning(item);
             if content.is_empty() {
                 return Vec::new();

@@ -14,15 +14,15 @@ pub(super) const LONGEST_RESULT: usize = 256 * 1024;
 
 /// An item, as far as its kind and id are text.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Item<'v> {
-    pub(super) kind: Kind,
+pub(super) struct ThreadItem<'v> {
+    pub(super) kind: ItemType,
     pub(super) id: &'v str,
     value: &'v Value,
 }
 
 /// Kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ItemType {
     UserMessage,
     AgentMessage,
     Plan,
@@ -41,26 +41,26 @@ pub(super) enum Kind {
     Unknown,
 }
 
-const KINDS: &[(&str, Kind)] = &[
-    ("usermessage", Kind::UserMessage),
-    ("agentmessage", Kind::AgentMessage),
-    ("assistantmessage", Kind::AgentMessage),
-    ("plan", Kind::Plan),
-    ("reasoning", Kind::Reasoning),
-    ("commandexecution", Kind::Command),
-    ("filechange", Kind::FileChange),
-    ("mcptoolcall", Kind::McpCall),
-    ("dynamictoolcall", Kind::DynamicCall),
-    ("collabagenttoolcall", Kind::Collaboration),
-    ("collabtoolcall", Kind::Collaboration),
-    ("websearch", Kind::WebSearch),
-    ("imageview", Kind::ImageView),
-    ("todolist", Kind::TodoList),
-    ("contextcompaction", Kind::Compaction),
-    ("error", Kind::Error),
+const KINDS: &[(&str, ItemType)] = &[
+    ("usermessage", ItemType::UserMessage),
+    ("agentmessage", ItemType::AgentMessage),
+    ("assistantmessage", ItemType::AgentMessage),
+    ("plan", ItemType::Plan),
+    ("reasoning", ItemType::Reasoning),
+    ("commandexecution", ItemType::Command),
+    ("filechange", ItemType::FileChange),
+    ("mcptoolcall", ItemType::McpCall),
+    ("dynamictoolcall", ItemType::DynamicCall),
+    ("collabagenttoolcall", ItemType::Collaboration),
+    ("collabtoolcall", ItemType::Collaboration),
+    ("websearch", ItemType::WebSearch),
+    ("imageview", ItemType::ImageView),
+    ("todolist", ItemType::TodoList),
+    ("contextcompaction", ItemType::Compaction),
+    ("error", ItemType::Error),
 ];
 
-impl<'v> Item<'v> {
+impl<'v> ThreadItem<'v> {
     /// Reads an item; nothing where it has no type.
     pub(super) fn from_value(value: &'v Value) -> Option<Self> {
         let name = value.get("type")?.as_str()?;
@@ -73,7 +73,7 @@ impl<'v> Item<'v> {
         let kind = KINDS
             .iter()
             .find(|(known, _)| *known == plain)
-            .map_or(Kind::Unknown, |(_, kind)| *kind);
+            .map_or(ItemType::Unknown, |(_, kind)| *kind);
         Some(Self {
             kind,
             id: value["id"].as_str().unwrap_or_default(),
@@ -107,25 +107,25 @@ impl<'v> Item<'v> {
     pub(super) fn is_tool(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Command
-                | Kind::FileChange
-                | Kind::McpCall
-                | Kind::DynamicCall
-                | Kind::Collaboration
-                | Kind::WebSearch
-                | Kind::ImageView
+            ItemType::Command
+                | ItemType::FileChange
+                | ItemType::McpCall
+                | ItemType::DynamicCall
+                | ItemType::Collaboration
+                | ItemType::WebSearch
+                | ItemType::ImageView
         )
     }
 
     /// The tool's name: census row of section 3.2.
     pub(super) fn tool(&self) -> String {
         match self.kind {
-            Kind::Command => "bash".to_owned(),
-            Kind::FileChange => changing(self.value).to_owned(),
-            Kind::McpCall => format!("mcp__{}__{}", self.text("server"), self.text("tool")),
-            Kind::DynamicCall | Kind::Collaboration => self.text("tool").to_owned(),
-            Kind::WebSearch => "WebSearch".to_owned(),
-            Kind::ImageView => "view_image".to_owned(),
+            ItemType::Command => "bash".to_owned(),
+            ItemType::FileChange => changing(self.value).to_owned(),
+            ItemType::McpCall => format!("mcp__{}__{}", self.text("server"), self.text("tool")),
+            ItemType::DynamicCall | ItemType::Collaboration => self.text("tool").to_owned(),
+            ItemType::WebSearch => "WebSearch".to_owned(),
+            ItemType::ImageView => "view_image".to_owned(),
             _ => self.text("type").to_owned(),
         }
     }
@@ -133,10 +133,10 @@ impl<'v> Item<'v> {
     /// Returns the kind of the tool, in terms common among agents.
     fn sort(&self) -> &'static str {
         match self.kind {
-            Kind::Command => "execute",
-            Kind::FileChange => "edit",
-            Kind::WebSearch => "fetch",
-            Kind::ImageView => "read",
+            ItemType::Command => "execute",
+            ItemType::FileChange => "edit",
+            ItemType::WebSearch => "fetch",
+            ItemType::ImageView => "read",
             _ => "other",
         }
     }
@@ -144,7 +144,7 @@ impl<'v> Item<'v> {
     /// The tool's input.
     pub(super) fn input(&self) -> Value {
         match self.kind {
-            Kind::Command => {
+            ItemType::Command => {
                 let command = shell::script(self.text("command"));
                 let mut input = Map::new();
                 input.insert("command".to_owned(), command.into());
@@ -153,17 +153,17 @@ impl<'v> Item<'v> {
                 }
                 Value::Object(input)
             }
-            Kind::FileChange => {
+            ItemType::FileChange => {
                 let change =
                     |change: &Value| json!({ "path": change.get("path"), "kind": kind_of(change) });
                 json!({ "changes": list(self.value, "changes").iter().map(change).collect::<Vec<_>>() })
             }
-            Kind::McpCall | Kind::DynamicCall => {
+            ItemType::McpCall | ItemType::DynamicCall => {
                 self.value.get("arguments").cloned().unwrap_or(Value::Null)
             }
-            Kind::Collaboration => json!({ "prompt": self.value.get("prompt") }),
-            Kind::WebSearch => json!({ "query": self.text("query") }),
-            Kind::ImageView => json!({ "path": self.text("path") }),
+            ItemType::Collaboration => json!({ "prompt": self.value.get("prompt") }),
+            ItemType::WebSearch => json!({ "query": self.text("query") }),
+            ItemType::ImageView => json!({ "path": self.text("path") }),
             _ => Value::Null,
         }
     }
@@ -171,11 +171,11 @@ impl<'v> Item<'v> {
     /// The files that it changes.
     fn locations(&self) -> Option<Json> {
         let paths: Vec<_> = match self.kind {
-            Kind::FileChange => list(self.value, "changes")
+            ItemType::FileChange => list(self.value, "changes")
                 .iter()
                 .map(|change| json!({ "path": change.get("path") }))
                 .collect(),
-            Kind::ImageView => vec![json!({ "path": self.text("path") })],
+            ItemType::ImageView => vec![json!({ "path": self.text("path") })],
             _ => return None,
         };
         Json::from_serialize(&paths).ok()
@@ -185,7 +185,7 @@ impl<'v> Item<'v> {
     pub(super) fn start(&self, call: ToolCallId) -> ToolStart {
         let title = match self.kind {
             // The table of titles knows inputs of one file.
-            Kind::FileChange => paths(self.value),
+            ItemType::FileChange => paths(self.value),
             _ => None,
         };
         ToolStart {
@@ -218,7 +218,7 @@ impl<'v> Item<'v> {
             content: Some(content),
             is_error: Some(failed),
             truncated: truncated.then_some(true),
-            diffs: (self.kind == Kind::FileChange).then(|| diffs(self.value)),
+            diffs: (self.kind == ItemType::FileChange).then(|| diffs(self.value)),
             data: (!data.is_empty())
                 .then(|| Json::from_serialize(&data).ok())
                 .flatten(),
@@ -231,12 +231,12 @@ impl<'v> Item<'v> {
     fn result(&self) -> String {
         let declined = self.status() == "declined";
         match self.kind {
-            Kind::Command => match self.get(["aggregated_output", "aggregatedOutput"]) {
+            ItemType::Command => match self.get(["aggregated_output", "aggregatedOutput"]) {
                 Some(output) => output.as_str().unwrap_or_default().to_owned(),
                 None if declined => "declined".to_owned(),
                 None => String::new(),
             },
-            Kind::FileChange => {
+            ItemType::FileChange => {
                 let line = |change: &Value| {
                     format!(
                         "{} {}",
@@ -248,7 +248,7 @@ impl<'v> Item<'v> {
                 let word = if declined { "declined: " } else { "" };
                 format!("{word}{}", lines.join("\n"))
             }
-            Kind::McpCall | Kind::DynamicCall => {
+            ItemType::McpCall | ItemType::DynamicCall => {
                 let error = self.value.get("error").map(|error| {
                     error["message"]
                         .as_str()

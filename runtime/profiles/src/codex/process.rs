@@ -12,8 +12,8 @@ use trunkline_sdk::{Category, Error};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::log::SessionLog;
-use crate::agent::process::{Ended, last_lines};
-use crate::agent::rpc::{Handler, Id, JsonRpcVersion, METHOD_NOT_FOUND, Mail, Members, Peer};
+use crate::agent::process::{ProcessEnd, last_lines};
+use crate::agent::rpc::{Handler, Id, JsonRpcVersion, METHOD_NOT_FOUND, Mail, ParamMembers, Peer};
 
 /// A running app server that is initialized.
 #[derive(Debug)]
@@ -90,14 +90,14 @@ pub(super) const BETWEEN_TURNS: &[&str] = &[
 /// the requests, and a sign of life for each notification.
 struct ThreadMessages;
 
-fn thread_of(members: &Members<'_>) -> Option<String> {
+fn thread_of(members: &ParamMembers<'_>) -> Option<String> {
     let thread = members.text("threadId");
     thread.or_else(|| members.text("conversationId"))
 }
 
 impl Handler for ThreadMessages {
     fn notified(&self, peer: &Peer, method: &str, params: &RawValue) {
-        let members = Members::read(params);
+        let members = ParamMembers::read(params);
         if method == "thread/started" {
             let begun = members.members("thread");
             if let (Some(id), Some(parent)) = (begun.text("id"), begun.text("parentThreadId")) {
@@ -121,7 +121,7 @@ impl Handler for ThreadMessages {
 
     fn asked(&self, peer: &Arc<Peer>, id: Id, method: &str, params: &RawValue) {
         let is_known = super::approval::METHODS.contains(&method);
-        let thread = thread_of(&Members::read(params)).filter(|_| is_known);
+        let thread = thread_of(&ParamMembers::read(params)).filter(|_| is_known);
         let inbox = thread.and_then(|thread| {
             let inbox = peer.routes.inbox(&thread);
             inbox.or_else(|| peer.routes.inbox_by_alias(&thread))
@@ -136,7 +136,7 @@ impl Handler for ThreadMessages {
 }
 
 /// The failure of a turn whose app server ended.
-pub(super) fn gone(ended: &Ended) -> Error {
+pub(super) fn gone(ended: &ProcessEnd) -> Error {
     let last = last_lines(&ended.stderr);
     let text = format!(
         "codex app-server ended: {}; the next input starts it again",

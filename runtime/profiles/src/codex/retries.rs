@@ -5,8 +5,8 @@ use trunkline_sdk::protocol::{AdapterBody, Progress};
 use trunkline_sdk::{Category, Error};
 
 use super::Settings;
-use super::fault::Fault;
-use super::translate::Event;
+use super::fault::CodexError;
+use super::translate::CodexEvent;
 use crate::agent::deadlines::limit_text;
 use crate::agent::end::EndSigns;
 use crate::agent::failure;
@@ -16,7 +16,7 @@ use crate::agent::turn::Out;
 pub(super) struct Retries<'s> {
     settings: &'s Settings,
     /// Since when, and why.
-    since: Option<(Instant, Fault)>,
+    since: Option<(Instant, CodexError)>,
     /// True if Codex reports that it has no login: a retry cannot help.
     has_no_login: bool,
 }
@@ -44,20 +44,20 @@ impl<'s> Retries<'s> {
     /// Codex has ended the turn.
     pub(super) fn take<C>(
         &mut self,
-        event: Event,
+        event: CodexEvent,
         now: Instant,
         signs: &mut EndSigns,
         out: &mut Out<C>,
     ) -> bool {
         match event {
-            Event::Tell(body) => {
+            CodexEvent::Tell(body) => {
                 signs.note_event(&body);
                 if is_work(&body) {
                     self.works(out);
                 }
                 out.emit(body);
             }
-            Event::Retries(fault) => {
+            CodexEvent::Retries(fault) => {
                 let message = failure::message(&fault.told());
                 signs.note_error(fault.error());
                 let since = self.since.as_ref().map_or(now, |(since, _)| *since);
@@ -67,8 +67,8 @@ impl<'s> Retries<'s> {
                     ..Progress::default()
                 });
             }
-            Event::Error(fault) => signs.note_error(fault.error()),
-            Event::Ended(end) => {
+            CodexEvent::Error(fault) => signs.note_error(fault.error()),
+            CodexEvent::Ended(end) => {
                 end.sign(signs);
                 return true;
             }

@@ -14,8 +14,8 @@ pub(super) use self::told::timestamp;
 use self::told::{
     mcp_status, output, plan, printed, progress, rate_limit, rerouted, tell, thinking,
 };
-use super::fault::Fault;
-use super::item::{Item, Kind, LONGEST_RESULT, diffs};
+use super::fault::CodexError;
+use super::item::{ItemType, LONGEST_RESULT, ThreadItem, diffs};
 use super::usage::{Meter, read_tokens};
 use crate::agent::end::EndSigns;
 use crate::agent::report::meta_log;
@@ -31,29 +31,29 @@ const MOST_ITEMS: usize = 10_000;
 
 /// Meaning of a notification.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Event {
+pub(super) enum CodexEvent {
     /// An event to report.
     Tell(AdapterBody),
     /// The model could not be reached; Codex tries again.
-    Retries(Fault),
+    Retries(CodexError),
     /// An error that Codex does not try to recover from.
-    Error(Fault),
+    Error(CodexError),
     /// The turn has ended.
-    Ended(End),
+    Ended(ReportedEnd),
 }
 
 /// Codex's report of the end of a turn.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum End {
+pub(super) enum ReportedEnd {
     Completed,
     Interrupted,
     /// Without a fault the last error is the reason.
-    Failed(Option<Fault>),
+    Failed(Option<CodexError>),
     /// A status that this version does not know.
     Unknown(String),
 }
 
-impl End {
+impl ReportedEnd {
     /// Adds the report to the signs of the turn's end.
     pub(super) fn sign(self, signs: &mut EndSigns) {
         signs.report(match self {
@@ -75,7 +75,7 @@ impl End {
 
 /// State of an item that has begun.
 #[derive(Default)]
-struct Open {
+struct ItemProgress {
     /// Number of reported bytes of its text.
     told: usize,
     /// Digest of those bytes.
@@ -89,7 +89,7 @@ struct Open {
 #[derive(Default)]
 pub(super) struct Translator {
     turn: Option<String>,
-    items: HashMap<String, Open>,
+    items: HashMap<String, ItemProgress>,
     /// Changes of files, by item: a permission request shows them.
     changes: HashMap<String, Vec<trunkline_sdk::protocol::Diff>>,
     pub(super) meter: Meter,
@@ -135,7 +135,7 @@ impl Translator {
     }
 
     /// Handles a notification of the thread. Unknown ones and ones of other turns are ignored.
-    pub(super) fn take(&mut self, method: &str, params: &Value) -> Vec<Event> {
+    pub(super) fn take(&mut self, method: &str, params: &Value) -> Vec<CodexEvent> {
         let of_turn = |key: &str| params[key].as_str();
         let named = of_turn("turnId").or_else(|| params.get("turn")?.get("id")?.as_str());
         if method == "thread/tokenUsage/updated" {
@@ -168,7 +168,7 @@ impl Translator {
             "turn/plan/updated" => tell(plan(params.get("plan"), "step")),
             "turn/diff/updated" => self.turn_diff(params),
             "error" => Self::error(params),
-            "turn/completed" => vec![Event::Ended(ended(&params["turn"]))],
+            "turn/completed" => vec![CodexEvent::Ended(ended(&params["turn"]))],
             "account/rateLimits/updated" => self.rate_limits(params),
             "model/rerouted" => rerouted(params),
             "warning" | "guardianWarning" | "configWarning" => self.warning(params),
@@ -177,7 +177,7 @@ impl Translator {
         }
     }
 
-    fn item(&mut self, id: &str) -> &mut Open {
+    fn item(&mut self, id: &str) -> &mut ItemProgress {
         if self.items.len() >= MOST_ITEMS && !self.items.contains_key(id) {
             self.items.clear();
         }
@@ -190,7 +190,7 @@ impl Translator {
         }
     }
 
-    fn text(&mut self, id: &str, delta: &str) -> Vec<Event> {
+    fn text(&mut self, id: &str, delta: &str) -> Vec<CodexEvent> {
         let open = self.item(id);
         open.told += delta.len();
         open.digest.update(delta);
@@ -208,7 +208,7 @@ impl Translator {
     }
 
     /// A piece of a reasoning's text; a blank line between its parts.
-    fn thought(&mut self, id: &str, delta: &str, part: Option<&Value>) -> Vec<Event> {
+    fn thought(&mut self, id: &str, delta: &str, part: Option<&Value>) -> Vec<CodexEvent> {
         let part = part.and_then(Value::as_u64).unwrap_or(0);
         let open = self.item(id);
         let new_part = open.part.is_some_and(|last| last != part) && open.told > 0;
@@ -218,17 +218,17 @@ impl Translator {
         thinking(id, &format!("{lead}{delta}"))
     }
 
-    fn started(&mut self, item: Option<&Value>) -> Vec<Event> {
-        let Some(item) = item.and_then(Item::from_value) else {
+    fn started(&mut self, item: Option<&Value>) -> Vec<CodexEvent> {
+        let Some(item) = item.and_then(ThreadItem::from_value) else {
             return Vec::new();
         };
-        if item.kind == Kind::FileChange {
+        if item.kind == ItemType::FileChange {
             self.remember(item.id, item.diffs());
         }
         if item.is_tool() && !self.items.contains_key(item.id) {
             self.item(item.id);
             return call(item.id)
-                .map(|call| Event::Tell(item.start(call).into()))
+                .map(|call| CodexEvent::Tell(item.start(call).into()))
                 .into_iter()
                 .collect();
         }
@@ -236,22 +236,22 @@ impl Translator {
     }
 
     /// `exec` repeats an item as it grows.
-    fn updated(&mut self, item: Option<&Value>) -> Vec<Event> {
-        let Some(item) = item.and_then(Item::from_value) else {
+    fn updated(&mut self, item: Option<&Value>) -> Vec<CodexEvent> {
+        let Some(item) = item.and_then(ThreadItem::from_value) else {
             return Vec::new();
         };
         match item.kind {
-            Kind::AgentMessage => {
+            ItemType::AgentMessage => {
                 let rest = self.rest(item.id, item.text("text"));
                 self.text(item.id, rest)
             }
-            Kind::TodoList => tell(plan(item.get(["items", "items"]), "text")),
+            ItemType::TodoList => tell(plan(item.get(["items", "items"]), "text")),
             _ => Vec::new(),
         }
     }
 
-    fn completed(&mut self, item: Option<&Value>) -> Vec<Event> {
-        let Some(item) = item.and_then(Item::from_value) else {
+    fn completed(&mut self, item: Option<&Value>) -> Vec<CodexEvent> {
+        let Some(item) = item.and_then(ThreadItem::from_value) else {
             return Vec::new();
         };
         let known = self.items.contains_key(item.id);
@@ -261,7 +261,7 @@ impl Translator {
         }
         let told = open.told;
         match item.kind {
-            Kind::AgentMessage | Kind::Plan => {
+            ItemType::AgentMessage | ItemType::Plan => {
                 let text = item.text("text");
                 let is_object = text.starts_with('{') && text.len() <= LONGEST_RESULT;
                 self.answer = is_object
@@ -270,31 +270,31 @@ impl Translator {
                     .and_then(|answer| Json::from_serialize(answer).ok());
                 output(item.id, self.rest(item.id, text))
             }
-            Kind::Reasoning if told == 0 => thinking(item.id, &reasoning(&item)),
-            Kind::TodoList => tell(plan(item.get(["items", "items"]), "text")),
-            Kind::Compaction => {
+            ItemType::Reasoning if told == 0 => thinking(item.id, &reasoning(&item)),
+            ItemType::TodoList => tell(plan(item.get(["items", "items"]), "text")),
+            ItemType::Compaction => {
                 let trigger = Some(CompactionTrigger::Auto);
                 tell(Compaction {
                     trigger,
                     ..Compaction::default()
                 })
             }
-            Kind::Error => self.warning(&json!({ "message": item.text("message") })),
+            ItemType::Error => self.warning(&json!({ "message": item.text("message") })),
             _ if item.is_tool() => {
                 let Some(call) = call(item.id) else {
                     return Vec::new();
                 };
-                let start = (!known).then(|| Event::Tell(item.start(call.clone()).into()));
+                let start = (!known).then(|| CodexEvent::Tell(item.start(call.clone()).into()));
                 start
                     .into_iter()
-                    .chain([Event::Tell(item.end(call).into())])
+                    .chain([CodexEvent::Tell(item.end(call).into())])
                     .collect()
             }
             _ => Vec::new(),
         }
     }
 
-    fn tokens(&mut self, params: &Value, turn: Option<&str>) -> Vec<Event> {
+    fn tokens(&mut self, params: &Value, turn: Option<&str>) -> Vec<CodexEvent> {
         let usage = &params["tokenUsage"];
         let Some(total) = usage.get("total") else {
             return Vec::new();
@@ -315,7 +315,7 @@ impl Translator {
     }
 
     /// Reports the changes of the whole turn so far if they differ, unless they are large.
-    fn turn_diff(&mut self, params: &Value) -> Vec<Event> {
+    fn turn_diff(&mut self, params: &Value) -> Vec<CodexEvent> {
         let diff = params["diff"].as_str().unwrap_or_default();
         if diff.len() > LONGEST_DIFF || self.diff.as_deref() == Some(diff) {
             return Vec::new();
@@ -329,16 +329,16 @@ impl Translator {
         })
     }
 
-    fn error(params: &Value) -> Vec<Event> {
-        let fault = Fault::from_error(params.get("error").unwrap_or(params));
+    fn error(params: &Value) -> Vec<CodexEvent> {
+        let fault = CodexError::from_error(params.get("error").unwrap_or(params));
         vec![if params.get("willRetry") == Some(&Value::Bool(true)) {
-            Event::Retries(fault)
+            CodexEvent::Retries(fault)
         } else {
-            Event::Error(fault)
+            CodexEvent::Error(fault)
         }]
     }
 
-    fn rate_limits(&mut self, params: &Value) -> Vec<Event> {
+    fn rate_limits(&mut self, params: &Value) -> Vec<CodexEvent> {
         let Some(limits) = params.get("rateLimits") else {
             return Vec::new();
         };
@@ -350,11 +350,11 @@ impl Translator {
         ["primary", "secondary"]
             .iter()
             .filter_map(|name| limits.get(*name).filter(|window| window.is_object()))
-            .map(|window| Event::Tell(rate_limit(window, status.clone()).into()))
+            .map(|window| CodexEvent::Tell(rate_limit(window, status.clone()).into()))
             .collect()
     }
 
-    fn warning(&mut self, params: &Value) -> Vec<Event> {
+    fn warning(&mut self, params: &Value) -> Vec<CodexEvent> {
         let text = ["message", "summary"]
             .iter()
             .find_map(|key| params.get(*key)?.as_str());
@@ -368,16 +368,16 @@ impl Translator {
 }
 
 /// The report of a turn's end. Older versions give no status to a turn that completed.
-fn ended(turn: &Value) -> End {
+fn ended(turn: &Value) -> ReportedEnd {
     match turn["status"].as_str().unwrap_or("completed") {
-        "completed" => End::Completed,
-        "interrupted" => End::Interrupted,
-        "failed" => End::Failed(
+        "completed" => ReportedEnd::Completed,
+        "interrupted" => ReportedEnd::Interrupted,
+        "failed" => ReportedEnd::Failed(
             turn.get("error")
                 .filter(|error| !error.is_null())
-                .map(Fault::from_error),
+                .map(CodexError::from_error),
         ),
-        status => End::Unknown(status.chars().take(MAX_STATUS_CHARS).collect()),
+        status => ReportedEnd::Unknown(status.chars().take(MAX_STATUS_CHARS).collect()),
     }
 }
 
@@ -387,7 +387,7 @@ pub(super) fn call(id: &str) -> Option<ToolCallId> {
 }
 
 /// The text of a reasoning that came without deltas: its summary, else its content.
-pub(super) fn reasoning(item: &Item<'_>) -> String {
+pub(super) fn reasoning(item: &ThreadItem<'_>) -> String {
     let parts = |name| {
         item.get([name, name])
             .and_then(Value::as_array)

@@ -11,9 +11,9 @@ use trunkline_sdk::protocol::TurnComplete;
 use trunkline_sdk::{Category, Error, Status, Turn};
 
 use self::earlier::InterruptedTurn;
-use self::line::{Call, Command, ThreadLine, give_up};
-use self::running::{Over, Running};
-use super::conversation::{ANSWER, LAST_TURN, Link, Thread};
+use self::line::{Command, ServerCall, ThreadLine, give_up};
+use self::running::{CodexTurn, Over};
+use super::conversation::{ANSWER, LAST_TURN, Thread, ThreadLink};
 use super::process::{BETWEEN_TURNS, gone};
 use super::request;
 use crate::agent::deadlines::Watch;
@@ -22,7 +22,12 @@ use crate::agent::rpc::CallError;
 use crate::agent::turn::{self, Engine, Finish};
 
 /// Runs a turn of a thread that is linked.
-pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link: &Arc<Link>) {
+pub(super) async fn run(
+    turn: Turn,
+    input: Vec<Value>,
+    thread: &mut Thread,
+    link: &Arc<ThreadLink>,
+) {
     let _running = link.server.peer.begin_turn();
     link.inbox.resume();
     let end = serve(&turn, input, thread, link).await;
@@ -57,7 +62,7 @@ pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link
 pub(super) async fn finish_earlier(
     turn: &Turn,
     thread: &mut Thread,
-    link: &Link,
+    link: &ThreadLink,
 ) -> Result<bool, Error> {
     let Some(old) = thread.unfinished.clone() else {
         return Ok(true);
@@ -86,7 +91,7 @@ async fn serve(
     turn: &Turn,
     input: Vec<Value>,
     thread: &mut Thread,
-    link: &Arc<Link>,
+    link: &Arc<ThreadLink>,
 ) -> TurnComplete {
     thread.warn(turn).await;
     let overrides = std::mem::take(&mut thread.overrides);
@@ -94,15 +99,15 @@ async fn serve(
     drop(input);
     let deadlines = thread.options.deadlines;
     let begin = Command::Call(
-        Call::Begin,
+        ServerCall::Begin,
         params.into(),
         deadlines.start.unwrap_or(ANSWER),
     );
-    let (running, report) = Running::new(&link.thread, thread);
+    let (running, report) = CodexTurn::new(&link.thread, thread);
     let engine = Engine::new(running, Watch::new(deadlines)).begin(|_, out| out.send(begin));
     let mut line = ThreadLine::new(link);
     let (running, Finish { why, .. }) = turn::run(engine, &mut line, turn, report).await;
-    let Running {
+    let CodexTurn {
         over,
         is_denied,
         unfinished,

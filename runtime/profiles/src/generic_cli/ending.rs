@@ -51,7 +51,7 @@ pub(super) struct Endings {
 
 /// Result of a piece of output.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct ShownPiece {
     /// Text for the user.
     pub(super) shown: String,
     /// Text behind the end of the answer, if the piece ended it.
@@ -60,7 +60,7 @@ pub(super) struct Piece {
 
 /// Follows one answer.
 #[derive(Debug)]
-pub(super) struct Answer<'a> {
+pub(super) struct AnswerTracker<'a> {
     endings: &'a Endings,
     /// The ends of stdout and stderr since the input: programs print prompts on either.
     tails: [String; 2],
@@ -73,7 +73,7 @@ pub(super) struct Answer<'a> {
     heard: bool,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> AnswerTracker<'a> {
     pub(super) fn new(endings: &'a Endings, now: Instant) -> Self {
         Self {
             endings,
@@ -97,7 +97,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Takes a piece of output.
-    pub(super) fn hear(&mut self, channel: &Channel, text: String, now: Instant) -> Piece {
+    pub(super) fn hear(&mut self, channel: &Channel, text: String, now: Instant) -> ShownPiece {
         self.last = now;
         self.heard = true;
         let is_stdout = *channel == Channel::Stdout;
@@ -114,14 +114,14 @@ impl<'a> Answer<'a> {
         }
         match &self.endings.sentinel {
             Some(sentinel) if is_stdout => self.search(sentinel, &text),
-            _ => Piece {
+            _ => ShownPiece {
                 shown: text,
                 rest: None,
             },
         }
     }
 
-    fn search(&mut self, sentinel: &str, text: &str) -> Piece {
+    fn search(&mut self, sentinel: &str, text: &str) -> ShownPiece {
         let mut text = std::mem::take(&mut self.held) + text;
         let mut shown = String::new();
         while !text.is_empty() {
@@ -130,7 +130,7 @@ impl<'a> Answer<'a> {
             let is_whole_line = !self.in_line;
             if is_whole_line && without_escapes(line).trim_end() == sentinel {
                 let rest = text.split_off(line.len());
-                return Piece {
+                return ShownPiece {
                     shown,
                     rest: Some(rest),
                 };
@@ -155,7 +155,7 @@ impl<'a> Answer<'a> {
                 }
             }
         }
-        Piece { shown, rest: None }
+        ShownPiece { shown, rest: None }
     }
 
     /// Returns the held text when no sentinel can follow.
@@ -183,10 +183,10 @@ impl<'a> Answer<'a> {
 mod tests {
     use super::*;
 
-    fn hear(answer: &mut Answer<'_>, pieces: &[&str]) -> (String, Option<String>) {
+    fn hear(answer: &mut AnswerTracker<'_>, pieces: &[&str]) -> (String, Option<String>) {
         let mut all = String::new();
         for piece in pieces {
-            let Piece { shown, rest } =
+            let ShownPiece { shown, rest } =
                 answer.hear(&Channel::Stdout, (*piece).to_owned(), Instant::now());
             all.push_str(&shown);
             if rest.is_some() {
@@ -203,7 +203,7 @@ mod tests {
             ..Endings::default()
         };
         let check = |pieces: &[&str], shown: &str, rest: Option<&str>| {
-            let mut answer = Answer::new(&endings, Instant::now());
+            let mut answer = AnswerTracker::new(&endings, Instant::now());
             assert_eq!(
                 hear(&mut answer, pieces),
                 (shown.to_owned(), rest.map(str::to_owned)),
@@ -222,13 +222,13 @@ mod tests {
         check(&["<EN", "D", "\n"], "<END\n", None);
         check(&["\n\n", "<", "x"], "\n\n<x", None);
         for blank in [" ", "\r\u{1b}[K"] {
-            let mut answer = Answer::new(&endings, Instant::now());
+            let mut answer = AnswerTracker::new(&endings, Instant::now());
             assert!(
                 hear(&mut answer, &[blank; 5000]).0.len() > 4000,
                 "what shows nothing is not held forever"
             );
         }
-        let mut answer = Answer::new(&endings, Instant::now());
+        let mut answer = AnswerTracker::new(&endings, Instant::now());
         assert_eq!(
             (
                 hear(&mut answer, &["x\n<EN"]).0.as_str(),
@@ -246,7 +246,7 @@ mod tests {
             ..Endings::default()
         };
         let now = Instant::now();
-        let mut answer = Answer::new(&endings, now);
+        let mut answer = AnswerTracker::new(&endings, now);
         let mut due = |text: &str| {
             answer.hear(&Channel::Stderr, text.to_owned(), now);
             answer.due()
@@ -258,7 +258,7 @@ mod tests {
             Some((now + SETTLED, Cause::Prompt))
         );
         assert_eq!(due(&"x".repeat(10_000)), None);
-        let mut answer = Answer::new(&endings, now);
+        let mut answer = AnswerTracker::new(&endings, now);
         answer.hear(&Channel::Stdout, ">>> ".to_owned(), now);
         answer.hear(&Channel::Stderr, "a warning\n".to_owned(), now);
         assert_eq!(
@@ -277,7 +277,7 @@ mod tests {
             ..Endings::default()
         };
         let now = Instant::now();
-        let mut answer = Answer::new(&endings, now);
+        let mut answer = AnswerTracker::new(&endings, now);
         assert_eq!(answer.due(), Some((now + seconds(30), Cause::Quiet)));
         let later = now + seconds(5);
         answer.hear(&Channel::Stdout, "x".to_owned(), later);

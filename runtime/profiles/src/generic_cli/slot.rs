@@ -12,7 +12,7 @@ use crate::raw_process::{ProcessEvent, RawProcess};
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     /// The process, while a turn has it.
-    pub(super) running: Option<Running>,
+    pub(super) running: Option<RunningProgram>,
     /// Number of processes so far.
     pub(super) number: u64,
     resting: Option<Resting>,
@@ -20,7 +20,7 @@ pub(super) struct Slot {
 
 /// A process and its input.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningProgram {
     pub(super) process: RawProcess,
     pub(super) stdin: Option<ChildStdin>,
     /// An input was not written to its end.
@@ -31,7 +31,7 @@ pub(super) struct Running {
 /// next turn.
 #[derive(Debug)]
 struct Resting {
-    task: JoinHandle<Option<Running>>,
+    task: JoinHandle<Option<RunningProgram>>,
     /// Dropping it wakes the task.
     _until: DropGuard,
     token: CancellationToken,
@@ -42,7 +42,7 @@ impl Slot {
     pub(super) fn start(&mut self, mut process: RawProcess) {
         self.number += 1;
         let stdin = process.take_stdin();
-        self.running = Some(Running {
+        self.running = Some(RunningProgram {
             process,
             stdin,
             cut: false,
@@ -87,7 +87,7 @@ impl Slot {
     /// Ends the process.
     pub(super) async fn end(&mut self, term: Duration) {
         self.wake().await;
-        if let Some(Running { process, stdin, .. }) = self.running.take() {
+        if let Some(RunningProgram { process, stdin, .. }) = self.running.take() {
             drop(stdin);
             process.end(term).await;
         }
@@ -95,10 +95,10 @@ impl Slot {
 }
 
 async fn listen(
-    mut running: Running,
+    mut running: RunningProgram,
     session: Session,
     until: CancellationToken,
-) -> Option<Running> {
+) -> Option<RunningProgram> {
     loop {
         let heard = tokio::select! {
             biased;

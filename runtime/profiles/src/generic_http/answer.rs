@@ -6,7 +6,7 @@ use trunkline_sdk::{Category, Error};
 
 use super::{
     config::HttpConfig,
-    events::{Event, EventReader},
+    events::{EventReader, ServerEvent},
 };
 use crate::{agent::json_size::is_crowded, utf8::Decoder};
 
@@ -19,7 +19,7 @@ const SEARCHED: usize = 8 * TOLD;
 
 /// Reader of a body, by its type.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum BodyReader {
     /// Text as it comes.
     Text(Decoder),
     /// A body that is read when it is whole: JSON with the answer at the pointer, otherwise a file
@@ -59,7 +59,7 @@ pub(super) enum Rest {
     File { mime: String, bytes: Vec<u8> },
 }
 
-impl Answer {
+impl BodyReader {
     /// # Errors
     /// When the body is a page for people, such as a login or the page of a proxy, and JSON was expected.
     pub(super) fn new(content_type: Option<&str>, config: &HttpConfig) -> Result<Self, Error> {
@@ -200,7 +200,7 @@ fn is_text(essence: &str) -> bool {
 }
 
 impl Pieces {
-    fn add(&self, event: &Event, read: &mut Read) -> Result<(), Error> {
+    fn add(&self, event: &ServerEvent, read: &mut Read) -> Result<(), Error> {
         if read.over {
             return Ok(());
         }
@@ -285,7 +285,7 @@ mod tests {
     }
 
     fn read(mime: Option<&str>, more: &str, body: &[u8], size: usize) -> Result<String, String> {
-        let mut answer = Answer::new(mime, &config(more)).map_err(|error| error.to_string())?;
+        let mut answer = BodyReader::new(mime, &config(more)).map_err(|error| error.to_string())?;
         let mut read = Read::default();
         for piece in body.chunks(size) {
             answer
@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_character_that_the_bound_cuts_is_left_out() {
-        let mut answer = Answer::new(Some("text/plain"), &config("")).unwrap();
+        let mut answer = BodyReader::new(Some("text/plain"), &config("")).unwrap();
         let mut read = Read::default();
         answer
             .push("a\u{e9}".as_bytes().split_last().unwrap().1, &mut read)

@@ -2,7 +2,7 @@
 
 /// An event: its type, `message` where it names none, and its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct ServerEvent {
     pub(super) kind: String,
     pub(super) data: String,
 }
@@ -28,7 +28,7 @@ impl EventReader {
     }
 
     /// Takes text and gives the events that it completes.
-    pub(super) fn push(&mut self, text: &str) -> Vec<Event> {
+    pub(super) fn push(&mut self, text: &str) -> Vec<ServerEvent> {
         let mut events = Vec::new();
         for line in self.lines.push(text) {
             if let Some(event) = self.line(&line) {
@@ -39,12 +39,12 @@ impl EventReader {
     }
 
     /// An event that the stream's end cut off, if it had data: servers forget the last blank line.
-    pub(super) fn finish(&mut self) -> Option<Event> {
+    pub(super) fn finish(&mut self) -> Option<ServerEvent> {
         let last = self.lines.finish().and_then(|line| self.line(&line));
         last.or_else(|| self.dispatch())
     }
 
-    fn line(&mut self, line: &str) -> Option<Event> {
+    fn line(&mut self, line: &str) -> Option<ServerEvent> {
         if self.is_of_lines {
             line.clone_into(&mut self.data);
             self.has_data = !line.trim().is_empty();
@@ -69,10 +69,10 @@ impl EventReader {
         None
     }
 
-    fn dispatch(&mut self) -> Option<Event> {
+    fn dispatch(&mut self) -> Option<ServerEvent> {
         let kind = std::mem::take(&mut self.kind);
         let data = std::mem::take(&mut self.data);
-        std::mem::take(&mut self.has_data).then(|| Event {
+        std::mem::take(&mut self.has_data).then(|| ServerEvent {
             kind: if kind.is_empty() {
                 "message".to_owned()
             } else {

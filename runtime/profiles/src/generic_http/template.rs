@@ -82,7 +82,7 @@ impl Values {
 
 /// Place of a value, which decides how it is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ValuePosition {
     /// As they are.
     Plain,
     /// Inside a JSON string.
@@ -145,7 +145,7 @@ impl Template {
         Ok(Self(parts))
     }
 
-    pub(super) fn render(&self, values: &Values, place: Place) -> String {
+    pub(super) fn render(&self, values: &Values, place: ValuePosition) -> String {
         let mut out = String::new();
         for part in &self.0 {
             match part {
@@ -180,7 +180,7 @@ impl Template {
 
     /// Returns true if the text is a JSON object or array for any values.
     pub(super) fn is_json(&self) -> bool {
-        let text = self.render(&Values::sample(), Place::Json);
+        let text = self.render(&Values::sample(), ValuePosition::Json);
         text.trim_start().starts_with(['{', '['])
             && serde_json::from_str::<IgnoredAny>(&text).is_ok()
     }
@@ -204,14 +204,14 @@ fn is_placeholder(name: &str) -> bool {
         || OPTIONS.contains(&name)
 }
 
-fn escape(text: &str, place: Place, out: &mut String) {
+fn escape(text: &str, place: ValuePosition, out: &mut String) {
     match place {
-        Place::Plain => out.push_str(text),
-        Place::Json => {
+        ValuePosition::Plain => out.push_str(text),
+        ValuePosition::Json => {
             let quoted = Value::String(text.to_owned()).to_string();
             out.push_str(&quoted[1..quoted.len() - 1]);
         }
-        Place::Url => {
+        ValuePosition::Url => {
             for byte in text.bytes() {
                 if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
                     out.push(char::from(byte));
@@ -244,17 +244,26 @@ mod tests {
             ("variables.TEAM", "a&b"),
         ]);
         let render = |text: &str, place| Template::parse(text).unwrap().render(&values, place);
-        assert_eq!(render("{{input}}", Place::Plain), "say \"hi\"\n{{model}} ö");
         assert_eq!(
-            render(r#"{"q":"{{input}}","m":"{{ model }}"}"#, Place::Json),
+            render("{{input}}", ValuePosition::Plain),
+            "say \"hi\"\n{{model}} ö"
+        );
+        assert_eq!(
+            render(
+                r#"{"q":"{{input}}","m":"{{ model }}"}"#,
+                ValuePosition::Json
+            ),
             r#"{"q":"say \"hi\"\n{{model}} ö","m":"large"}"#
         );
         assert_eq!(
-            render("?q={{input}}&t={{variables.TEAM}}", Place::Url),
+            render("?q={{input}}&t={{variables.TEAM}}", ValuePosition::Url),
             "?q=say%20%22hi%22%0A%7B%7Bmodel%7D%7D%20%C3%B6&t=a%26b"
         );
         assert_eq!(
-            render("{{session_id}}/{{turn_id}}/{{user_id}}", Place::Plain),
+            render(
+                "{{session_id}}/{{turn_id}}/{{user_id}}",
+                ValuePosition::Plain
+            ),
             "s-1/t-1/"
         );
     }
@@ -272,10 +281,10 @@ mod tests {
         ] {
             let template = Template::parse(text).unwrap();
             assert!(template.is_fixed(), "{text}");
-            assert_eq!(template.render(&values, Place::Plain), text);
+            assert_eq!(template.render(&values, ValuePosition::Plain), text);
         }
         let template = Template::parse("{{{input}}}").unwrap();
-        assert_eq!(template.render(&values, Place::Plain), "{x}");
+        assert_eq!(template.render(&values, ValuePosition::Plain), "{x}");
         assert!(template.holds("input"));
     }
 

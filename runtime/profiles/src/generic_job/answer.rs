@@ -124,14 +124,14 @@ pub(super) struct AnswerReader<'a> {
     config: &'a AnswerConfig,
     /// Name of the program.
     name: String,
-    state: State,
+    state: ReaderState,
     /// Lines that were read as JSON.
     lines: usize,
     end: Ending,
 }
 
 #[derive(Debug)]
-enum State {
+enum ReaderState {
     /// Output is shown as it comes.
     Text,
     Json(String),
@@ -154,9 +154,9 @@ pub(super) struct Ending {
 impl<'a> AnswerReader<'a> {
     pub(super) fn new(config: &'a AnswerConfig, name: &str) -> Self {
         let state = match config.format {
-            Format::Text => State::Text,
-            Format::Json => State::Json(String::new()),
-            Format::Jsonl => State::Lines(LineCutter::default()),
+            Format::Text => ReaderState::Text,
+            Format::Json => ReaderState::Json(String::new()),
+            Format::Jsonl => ReaderState::Lines(LineCutter::default()),
         };
         Self {
             config,
@@ -170,13 +170,13 @@ impl<'a> AnswerReader<'a> {
     /// Takes a piece of stdout and gives what the user sees of it now.
     pub(super) fn push(&mut self, text: String) -> String {
         match &mut self.state {
-            State::Text => return text,
-            State::Json(document) if document.len() + text.len() <= LARGEST => {
+            ReaderState::Text => return text,
+            ReaderState::Json(document) if document.len() + text.len() <= LARGEST => {
                 document.push_str(&text);
                 return String::new();
             }
-            State::Json(_) => {}
-            State::Lines(lines) => {
+            ReaderState::Json(_) => {}
+            ReaderState::Lines(lines) => {
                 let whole = lines.push(&text);
                 let fits = lines.held() <= LARGEST;
                 let shown = whole.into_iter().map(|line| self.line(line)).collect();
@@ -191,7 +191,7 @@ impl<'a> AnswerReader<'a> {
 
     /// Shows what is held and all that follows as it is: it is too large to be read.
     fn give_up(&mut self, text: &str) -> String {
-        let what = if matches!(self.state, State::Json(_)) {
+        let what = if matches!(self.state, ReaderState::Json(_)) {
             "more"
         } else {
             "a line of more"
@@ -201,19 +201,19 @@ impl<'a> AnswerReader<'a> {
             self.name
         );
         self.end.fail(Category::Oversize, why);
-        match std::mem::replace(&mut self.state, State::Text) {
-            State::Text => text.to_owned(),
-            State::Json(document) => document + text,
-            State::Lines(mut lines) => lines.finish().unwrap_or_default() + text,
+        match std::mem::replace(&mut self.state, ReaderState::Text) {
+            ReaderState::Text => text.to_owned(),
+            ReaderState::Json(document) => document + text,
+            ReaderState::Lines(mut lines) => lines.finish().unwrap_or_default() + text,
         }
     }
 
     /// Returns the rest of the text for the user, and the values that were read.
     pub(super) fn finish(mut self) -> (String, Ending) {
-        let shown = match std::mem::replace(&mut self.state, State::Text) {
-            State::Text => String::new(),
-            State::Json(document) => self.document(document),
-            State::Lines(mut lines) => {
+        let shown = match std::mem::replace(&mut self.state, ReaderState::Text) {
+            ReaderState::Text => String::new(),
+            ReaderState::Json(document) => self.document(document),
+            ReaderState::Lines(mut lines) => {
                 let last = lines.finish();
                 last.map(|line| self.line(line)).unwrap_or_default()
             }

@@ -58,15 +58,15 @@ pub(crate) struct ScriptedTurn {
     #[serde(default)]
     pub(super) when: String,
     /// Steps, in order.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<MockStep>,
 }
 
 /// A step of a mock. In texts `{{input}}` is the user's text; in texts of a turn with `when`,
 /// `{{rest}}` is the text behind that.
 #[derive(Debug, Clone, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Step"))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Step {
+pub(super) enum MockStep {
     /// Says something.
     Output(String),
     /// Says something on stderr.
@@ -129,7 +129,7 @@ pub(super) enum Step {
     /// Creates an empty file at a path, which shows that something was done.
     Touch(String),
     /// Sends any message, given as on the wire, without its ids.
-    Event(Event),
+    Event(MockEvent),
     /// Tells tokens and cost, as in a `usage` message.
     Usage(Usage),
     /// Fails the turn.
@@ -137,7 +137,7 @@ pub(super) enum Step {
         /// The kind of failure.
         #[serde(default)]
         #[cfg_attr(test, schemars(with = "Category"))]
-        category: Kind,
+        category: CategoryName,
         /// Text for a person.
         #[serde(default)]
         message: String,
@@ -157,15 +157,15 @@ pub(super) enum Step {
 /// A category by its name.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct Kind(pub(super) Category);
+pub(super) struct CategoryName(pub(super) Category);
 
-impl Default for Kind {
+impl Default for CategoryName {
     fn default() -> Self {
         Self(Category::Other)
     }
 }
 
-impl TryFrom<String> for Kind {
+impl TryFrom<String> for CategoryName {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
@@ -177,9 +177,9 @@ impl TryFrom<String> for Kind {
 /// A message of the adapter, checked when the configuration is read.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
-pub(super) struct Event(pub(super) AdapterBody);
+pub(super) struct MockEvent(pub(super) AdapterBody);
 
-impl TryFrom<Map<String, Value>> for Event {
+impl TryFrom<Map<String, Value>> for MockEvent {
     type Error = String;
 
     fn try_from(mut message: Map<String, Value>) -> Result<Self, String> {
@@ -206,7 +206,7 @@ impl TryFrom<Map<String, Value>> for Usage {
 
     fn try_from(mut message: Map<String, Value>) -> Result<Self, String> {
         message.insert("type".to_owned(), json!("usage"));
-        Event::try_from(message).map(|event| Self(event.0))
+        MockEvent::try_from(message).map(|event| Self(event.0))
     }
 }
 
@@ -276,7 +276,7 @@ pub(super) fn is_plain(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    impl schemars::JsonSchema for Event {
+    impl schemars::JsonSchema for MockEvent {
         fn schema_name() -> std::borrow::Cow<'static, str> {
             "Event".into()
         }
@@ -301,7 +301,7 @@ mod tests {
         for input in inputs {
             answers.push(match config.next(&mut progress, input) {
                 Next::Turn(turn) => match &turn.steps[0] {
-                    Step::Output(text) => text.clone(),
+                    MockStep::Output(text) => text.clone(),
                     step => panic!("{step:?}"),
                 },
                 Next::Uncovered => "uncovered".to_owned(),

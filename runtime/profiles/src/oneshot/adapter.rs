@@ -7,7 +7,7 @@ use trunkline_sdk::{
     Turn,
 };
 
-use super::{Conversation, Extras, Native, Reader};
+use super::{Extras, Native, OneshotConversation, RunReader};
 use crate::acp::{Acp, AcpAgent, Transport};
 use crate::agent::launch::Launch;
 use crate::agent::mcp::McpServer;
@@ -27,7 +27,7 @@ pub(crate) trait Runs: Clone + Send + Sync + 'static {
     const HONOURS: &'static [&'static str];
 
     /// Reader of one run's lines.
-    type Reader: Reader + 'static;
+    type OutputReader: RunReader + 'static;
 
     /// The agent, by its file and its configuration.
     fn agent(&self) -> &AcpAgent;
@@ -45,7 +45,7 @@ pub(crate) trait Runs: Clone + Send + Sync + 'static {
         options: &Options,
         version: Option<Version>,
         session: &Native,
-    ) -> (Launch, Self::Reader);
+    ) -> (Launch, Self::OutputReader);
 
     /// Returns true if this can be the agent's own id of a conversation.
     fn is_id(&self, id: &str) -> bool {
@@ -79,12 +79,12 @@ struct ByTransport<K> {
 }
 
 /// A session of such an agent.
-enum State<K> {
+enum OneshotState<K> {
     Acp(Box<<Acp as Adapter>::State>),
-    Json(Box<Conversation<K>>),
+    Json(Box<OneshotConversation<K>>),
 }
 
-impl<K> Default for State<K> {
+impl<K> Default for OneshotState<K> {
     fn default() -> Self {
         Self::Acp(Box::default())
     }
@@ -99,12 +99,12 @@ pub(crate) fn adapter(profile: impl Runs) -> impl Adapter {
 }
 
 impl<K: Runs> Adapter for ByTransport<K> {
-    type State = State<K>;
+    type State = OneshotState<K>;
 
     async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
         match state {
-            State::Acp(state) => self.acp.turn(turn, input, state).await,
-            State::Json(conversation) => {
+            OneshotState::Acp(state) => self.acp.turn(turn, input, state).await,
+            OneshotState::Json(conversation) => {
                 conversation.turn(turn, input).await;
                 Ok(())
             }
@@ -118,11 +118,11 @@ impl<K: Runs> Adapter for ByTransport<K> {
             // The session begins to open while the version is asked: most speak ACP.
             let state = self.acp.begin(session, options.clone());
             if self.acp.is_spoken().await {
-                return Ok(State::Acp(Box::new(Some(state))));
+                return Ok(OneshotState::Acp(Box::new(Some(state))));
             }
         }
-        let conversation = Conversation::new(self.profile.clone(), session, options).await?;
-        Ok(State::Json(Box::new(conversation)))
+        let conversation = OneshotConversation::new(self.profile.clone(), session, options).await?;
+        Ok(OneshotState::Json(Box::new(conversation)))
     }
 
     async fn update(
@@ -132,13 +132,13 @@ impl<K: Runs> Adapter for ByTransport<K> {
         state: &mut Self::State,
     ) -> Result<SessionInfo, Error> {
         match state {
-            State::Acp(state) => self.acp.update(session, update, state).await,
-            State::Json(conversation) => conversation.update(update).await,
+            OneshotState::Acp(state) => self.acp.update(session, update, state).await,
+            OneshotState::Json(conversation) => conversation.update(update).await,
         }
     }
 
     async fn close(&self, session: &Session, state: Self::State) {
-        if let State::Acp(state) = state {
+        if let OneshotState::Acp(state) = state {
             self.acp.close(session, *state).await;
         }
     }

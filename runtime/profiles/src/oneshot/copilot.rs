@@ -10,7 +10,7 @@ use trunkline_sdk::protocol::{ModelUsage, Progress, Usage, UsageScope};
 use trunkline_sdk::{Error, TurnComplete};
 
 use super::adapter::built_in;
-use super::{Extras, Native, Reader, RunProgress, Runs};
+use super::{Extras, Native, RunProgress, RunReader, Runs};
 use crate::acp::{AcpAgent, Transport};
 use crate::agent::attachment::open_regular;
 use crate::agent::end::PendingWork;
@@ -18,7 +18,7 @@ use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::mcp::{self, McpServer};
 use crate::agent::options::Options;
-use crate::agent::process::Ended;
+use crate::agent::process::ProcessEnd;
 use crate::agent::settings::settings;
 use crate::agent::skills::Roster;
 use crate::agent::tokens::Tokens;
@@ -68,7 +68,7 @@ impl Runs for CopilotRuns {
         "mcp_servers",
     ];
 
-    type Reader = CopilotReader;
+    type OutputReader = CopilotReader;
 
     fn agent(&self) -> &AcpAgent {
         &self.0
@@ -169,7 +169,7 @@ pub(crate) struct CopilotReader {
     streamed: HashSet<String>,
 }
 
-impl Reader for CopilotReader {
+impl RunReader for CopilotReader {
     fn line(&mut self, line: &Value, run: &mut RunProgress) {
         let data = &line["data"];
         let id = text(data, "/messageId");
@@ -236,7 +236,7 @@ impl Reader for CopilotReader {
         }
     }
 
-    fn end(self, _: &Ended, run: &mut RunProgress) -> TurnComplete {
+    fn end(self, _: &ProcessEnd, run: &mut RunProgress) -> TurnComplete {
         let usage = self
             .usage_file
             .as_ref()

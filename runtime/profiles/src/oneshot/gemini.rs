@@ -8,12 +8,12 @@ use trunkline_sdk::{Category, Error, TurnComplete};
 
 use self::repetition::Repetition;
 use super::adapter::built_in;
-use super::{Native, Reader, RunProgress, Runs};
+use super::{Native, RunProgress, RunReader, Runs};
 use crate::acp::{AcpAgent, Transport};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
-use crate::agent::process::Ended;
+use crate::agent::process::ProcessEnd;
 use crate::agent::settings::settings;
 use crate::agent::version::Version;
 use crate::oneshot::json::{count, text};
@@ -50,7 +50,7 @@ impl From<Gemini> for GeminiRuns {
 impl Runs for GeminiRuns {
     const HONOURS: &'static [&'static str] = &["add_dirs", "mode", "permission_mode"];
 
-    type Reader = GeminiReader;
+    type OutputReader = GeminiReader;
 
     fn agent(&self) -> &AcpAgent {
         &self.0
@@ -109,7 +109,7 @@ pub(crate) struct GeminiReader {
     result: Option<Value>,
 }
 
-impl Reader for GeminiReader {
+impl RunReader for GeminiReader {
     fn line(&mut self, line: &Value, run: &mut RunProgress) {
         match text(line, "/type") {
             "init" => {
@@ -155,7 +155,7 @@ impl Reader for GeminiReader {
         }
     }
 
-    fn end(mut self, ended: &Ended, run: &mut RunProgress) -> TurnComplete {
+    fn end(mut self, ended: &ProcessEnd, run: &mut RunProgress) -> TurnComplete {
         let status = self.result.as_ref().map(|result| text(result, "/status"));
         let rest = self.held.end(status != Some("success"));
         run.output(&rest.unwrap_or_default(), "");
@@ -193,7 +193,7 @@ impl Reader for GeminiReader {
 }
 
 /// An end without a result, by its exit code.
-fn without_result(ended: &Ended) -> Error {
+fn without_result(ended: &ProcessEnd) -> Error {
     let of = |category, what: &str| {
         let said = ended.error();
         failure::with_category(category, format!("{what}: {said}"), None)

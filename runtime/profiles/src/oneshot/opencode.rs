@@ -5,7 +5,7 @@ use trunkline_sdk::protocol::Usage;
 use trunkline_sdk::{Category, Error, TurnComplete};
 
 use super::adapter::built_in;
-use super::{Extras, Native, Reader, RunProgress, Runs};
+use super::{Extras, Native, RunProgress, RunReader, Runs};
 use crate::acp::{AcpAgent, Transport, variable};
 use crate::agent::end;
 use crate::agent::failure;
@@ -14,7 +14,7 @@ use crate::agent::mcp::McpServer;
 use crate::agent::opencode_config;
 use crate::agent::options::Options;
 use crate::agent::permission_rules::Unallowed;
-use crate::agent::process::Ended;
+use crate::agent::process::ProcessEnd;
 use crate::agent::settings::{Wait, settings};
 use crate::agent::skills::Roster;
 use crate::agent::tokens::Tokens;
@@ -84,7 +84,7 @@ impl Runs for OpencodeRuns {
     const HONOURS: &'static [&'static str] =
         &["mode", "reasoning_effort", "mcp_servers", "temperature"];
 
-    type Reader = OpencodeReader;
+    type OutputReader = OpencodeReader;
 
     fn agent(&self) -> &AcpAgent {
         &self.0
@@ -167,7 +167,7 @@ pub(crate) struct OpencodeReader {
     cuts: u32,
 }
 
-impl Reader for OpencodeReader {
+impl RunReader for OpencodeReader {
     fn line(&mut self, line: &Value, run: &mut RunProgress) {
         run.session(text(line, "/sessionID"));
         let part = &line["part"];
@@ -199,7 +199,7 @@ impl Reader for OpencodeReader {
         }
     }
 
-    fn end(self, ended: &Ended, run: &mut RunProgress) -> TurnComplete {
+    fn end(self, ended: &ProcessEnd, run: &mut RunProgress) -> TurnComplete {
         run.signs.report_by_exit();
         if failure::is_unknown_session(&ended.stderr) && run.signs.last_error().is_none() {
             let text = ended.error().to_string();

@@ -4,8 +4,8 @@ use serde_json::Value;
 use trunkline_sdk::TurnComplete;
 use trunkline_sdk::protocol::AdapterBody;
 
-use super::{Reader, RunEvent, RunProgress};
-use crate::agent::process::Ended;
+use super::{RunEvent, RunProgress, RunReader};
+use crate::agent::process::ProcessEnd;
 
 /// Events of a run, each as its JSON, and its end.
 pub(crate) struct Read {
@@ -14,12 +14,12 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    pub(crate) fn run(mut reader: impl Reader, lines: &str, code: i32, stderr: &str) -> Self {
+    pub(crate) fn run(mut reader: impl RunReader, lines: &str, code: i32, stderr: &str) -> Self {
         let mut run = RunProgress::default();
         for line in lines.lines().filter(|line| !line.trim().is_empty()) {
             reader.line(&serde_json::from_str::<Value>(line).unwrap(), &mut run);
         }
-        let end = run.end(reader, &Ended::with_stderr(code, stderr), None);
+        let end = run.end(reader, &ProcessEnd::with_stderr(code, stderr), None);
         Self {
             told: run.events.iter().map(shown).collect(),
             end,
@@ -47,7 +47,7 @@ impl Read {
 }
 
 /// Every shape of a line, with every member of the wrong type: nothing panics.
-pub(crate) fn survives_any_shape<R: Reader>(reader: impl Fn() -> R, types: &[&str]) {
+pub(crate) fn survives_any_shape<R: RunReader>(reader: impl Fn() -> R, types: &[&str]) {
     let odd = [
         Value::Null,
         1.into(),
@@ -75,7 +75,7 @@ pub(crate) fn survives_any_shape<R: Reader>(reader: impl Fn() -> R, types: &[&st
                 reader.line(&line, &mut run);
             }
             // Any verdict will do.
-            drop(run.end(reader, &Ended::with_stderr(0, ""), None));
+            drop(run.end(reader, &ProcessEnd::with_stderr(0, ""), None));
         }
     }
 }

@@ -6,16 +6,16 @@ use trunkline_sdk::{Error, TurnComplete};
 
 use super::json;
 use crate::agent::end::EndSigns;
-use crate::agent::process::Ended;
+use crate::agent::process::ProcessEnd;
 
 /// Reads the lines of one run: pure.
-pub(crate) trait Reader: Send {
+pub(crate) trait RunReader: Send {
     /// Takes one line, and notes its meaning.
     fn line(&mut self, line: &Value, run: &mut RunProgress);
 
     /// Notes the end of the process, and the events that are still due. Returns the message of the
     /// turn's end, to which the model is added.
-    fn end(self, ended: &Ended, run: &mut RunProgress) -> TurnComplete;
+    fn end(self, ended: &ProcessEnd, run: &mut RunProgress) -> TurnComplete;
 }
 
 /// Meaning of a line.
@@ -105,8 +105,8 @@ impl RunProgress {
     /// Ends the run. Returns the message of the turn's end. `why` is the reason for an early end.
     pub(super) fn end(
         &mut self,
-        reader: impl Reader,
-        ended: &Ended,
+        reader: impl RunReader,
+        ended: &ProcessEnd,
         why: Option<Error>,
     ) -> TurnComplete {
         let end = reader.end(ended, self);

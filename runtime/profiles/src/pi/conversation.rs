@@ -7,17 +7,17 @@ use trunkline_sdk::protocol::Context;
 use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn};
 
 use super::mcp_extension::McpExtension;
-use super::translate::{PiEvent, Reader};
-use super::turn::{Running, STATE, parsed};
+use super::translate::{PiEvent, PiReader};
+use super::turn::{PiTurn, STATE, parsed};
 use super::{Pi, command_line};
 use crate::agent::attachment::{self, Image, Native};
 use crate::agent::deadlines::{Watch, limit_reached, until_stopped, within};
 use crate::agent::end::{end_by, explain_timeout, undelivered};
 use crate::agent::failure;
-use crate::agent::lines::Line;
+use crate::agent::lines::AgentLine;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, InputClosed, Stdin};
-use crate::agent::report::Report;
+use crate::agent::report::TurnReport;
 use crate::agent::resume;
 use crate::agent::skills::{self, CommandStyle, Skill};
 use crate::agent::system_prompt::PromptFile;
@@ -28,7 +28,7 @@ use crate::oneshot::json::text;
 const END: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(1));
 
 /// A conversation with pi.
-pub(crate) struct Conversation {
+pub(crate) struct PiConversation {
     settings: Pi,
     options: Options,
     skills: Vec<Skill>,
@@ -42,10 +42,10 @@ pub(crate) struct Conversation {
     busy: bool,
     /// The model's tokens are counted.
     counts: bool,
-    report: Report,
+    report: TurnReport,
 }
 
-impl Conversation {
+impl PiConversation {
     /// Begins a conversation, or continues the one that the session resumes. The process starts
     /// with the first turn.
     ///
@@ -80,7 +80,7 @@ impl Conversation {
             .map(PromptFile::new)
             .transpose()?;
         let unproven = native.is_some();
-        let report = Report::of_session(&options, unproven);
+        let report = TurnReport::of_session(&options, unproven);
         Ok(Self {
             settings,
             options,
@@ -222,10 +222,10 @@ impl Conversation {
             let mut out = Vec::new();
             while let Some(line) = agent.next().await {
                 let value = parsed(&line);
-                if let (Line::Whole(line), true) = (&line, value.is_null()) {
+                if let (AgentLine::Whole(line), true) = (&line, value.is_null()) {
                     agent.log().raw(line);
                 }
-                Reader::default().line(&value, &mut out);
+                PiReader::default().line(&value, &mut out);
                 for told in out.drain(..) {
                     if let PiEvent::Answer { id, result } = told
                         && id == STATE
@@ -285,10 +285,10 @@ impl Conversation {
         turn: &Turn,
         agent: &mut Agent,
         prompt: Value,
-    ) -> (bool, Result<Reader, Option<Error>>) {
-        let running = Running::new(Reader::new(self.counts), prompt);
+    ) -> (bool, Result<PiReader, Option<Error>>) {
+        let running = PiTurn::new(PiReader::new(self.counts), prompt);
         let engine = Engine::new(running, Watch::new(self.options.deadlines));
-        let engine = engine.begin(Running::begin);
+        let engine = engine.begin(PiTurn::begin);
         let (running, finish) = turn::run(engine, agent, turn, &mut self.report).await;
         let done = match (finish.why, finish.how, running.refused) {
             (Some(why), ..) | (None, How::Ended, Some(why)) => Err(Some(why)),

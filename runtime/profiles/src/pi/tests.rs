@@ -4,16 +4,16 @@ use serde_json::Value;
 use tokio::time::Instant;
 use trunkline_sdk::protocol::AdapterBody;
 
-use super::translate::{PiEvent, Reader};
-use super::turn::Running;
+use super::translate::{PiEvent, PiReader};
+use super::turn::PiTurn;
 use crate::agent::deadlines::{Deadlines, Watch};
-use crate::agent::lines::Line;
+use crate::agent::lines::AgentLine;
 use crate::agent::turn::Engine;
 use crate::agent::turn::engine_test::Input::Says;
 use crate::agent::turn::engine_test::play;
 
-fn read(lines: &str) -> (Vec<String>, Reader) {
-    let mut reader = Reader::default();
+fn read(lines: &str) -> (Vec<String>, PiReader) {
+    let mut reader = PiReader::default();
     let mut out = Vec::new();
     for line in lines.lines().filter(|line| !line.trim().is_empty()) {
         reader.line(&serde_json::from_str::<Value>(line).unwrap(), &mut out);
@@ -165,7 +165,7 @@ fn any_shape_is_survived() {
                 "method",
             ] {
                 line[name] = value.clone();
-                let mut reader = Reader::default();
+                let mut reader = PiReader::default();
                 reader.line(&line, &mut Vec::new());
                 // Any verdict will do.
                 drop(reader.end());
@@ -246,11 +246,11 @@ fn a_turn_is_over_and_completed_only_if_every_sign_agrees() {
 
 /// Plays a turn; each line of pi comes whole.
 fn played(lines: &[&'static str]) -> Vec<String> {
-    let running = Running::new(Reader::default(), serde_json::json!({ "message": "go" }));
+    let running = PiTurn::new(PiReader::default(), serde_json::json!({ "message": "go" }));
     let now = Instant::now();
     let engine = Engine::new(running, Watch::starting_at(Deadlines::default(), now));
-    let line = |line: &&'static str| Says(Line::Whole(line.as_bytes().into()));
-    play(engine.begin(Running::begin), now, lines.iter().map(line)).done
+    let line = |line: &&'static str| Says(AgentLine::Whole(line.as_bytes().into()));
+    play(engine.begin(PiTurn::begin), now, lines.iter().map(line)).done
 }
 
 #[test]

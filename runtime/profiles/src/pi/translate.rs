@@ -43,7 +43,7 @@ pub(super) struct ExtensionQuestion {
 
 /// Reads the lines of one turn.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct PiReader {
     /// True if pieces of the running message were reported.
     streamed: bool,
     /// Output of each running tool so far, which pi repeats whole.
@@ -69,7 +69,7 @@ const MAX_PRINTED: usize = 1024 * 1024;
 /// The most tools whose output is remembered at once.
 const MAX_PRINTING: usize = 64;
 
-impl Reader {
+impl PiReader {
     /// `counts`: whether the model's tokens are counted, as an earlier turn has shown.
     pub(super) fn new(counts: bool) -> Self {
         Self {

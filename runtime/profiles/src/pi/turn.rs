@@ -7,10 +7,10 @@ use tokio::time::Instant;
 use trunkline_sdk::protocol::{Choice, ContextUsage, QuestionField};
 use trunkline_sdk::{Answer, Error, FieldKind, Question, Status};
 
-use super::translate::{ExtensionQuestion, PiEvent, Reader};
+use super::translate::{ExtensionQuestion, PiEvent, PiReader};
 use crate::agent::failure;
-use crate::agent::lines::Line;
-use crate::agent::turn::{Dialect, Grace, LineOut, Out, Reply};
+use crate::agent::lines::AgentLine;
+use crate::agent::turn::{Dialect, Grace, LineOut, Out, UserReply};
 use crate::oneshot::json::count;
 
 /// The most questions that are open at once.
@@ -27,8 +27,8 @@ const STEER: &str = "steer-";
 
 /// The engine's view of one prompt.
 #[derive(Default)]
-pub(super) struct Running {
-    pub(super) reader: Reader,
+pub(super) struct PiTurn {
+    pub(super) reader: PiReader,
     events: Vec<PiEvent>,
     /// Questions that are open, by their id.
     questions: HashMap<String, ExtensionQuestion>,
@@ -42,9 +42,9 @@ pub(super) struct Running {
     pub(super) refused: Option<Error>,
 }
 
-impl Running {
+impl PiTurn {
     /// A turn that sends this message once pi can take it.
-    pub(super) fn new(reader: Reader, message: Value) -> Self {
+    pub(super) fn new(reader: PiReader, message: Value) -> Self {
         Self {
             reader,
             unsent: Some(message),
@@ -67,17 +67,17 @@ impl Running {
     }
 }
 
-impl Dialect for Running {
-    type Message = Line;
+impl Dialect for PiTurn {
+    type Message = AgentLine;
     type Command = LineOut;
 
-    fn message(&mut self, line: Line, _: Instant, out: &mut Out<LineOut>) {
+    fn message(&mut self, line: AgentLine, _: Instant, out: &mut Out<LineOut>) {
         out.alive();
-        if let Line::TooLong(bytes) = line {
+        if let AgentLine::TooLong(bytes) = line {
             return out.left_out(bytes);
         }
         let value = parsed(&line);
-        if let (Line::Whole(line), false) = (line, value.is_object()) {
+        if let (AgentLine::Whole(line), false) = (line, value.is_object()) {
             self.reader.signs.note_noise(&line);
             return out.log_line(line);
         }
@@ -158,21 +158,21 @@ impl Dialect for Running {
         );
     }
 
-    fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<LineOut>) {
-        if let (Some(asked), Reply::Answer(answer)) = (self.questions.remove(id), reply) {
+    fn replied(&mut self, id: &str, reply: UserReply, out: &mut Out<LineOut>) {
+        if let (Some(asked), UserReply::Answer(answer)) = (self.questions.remove(id), reply) {
             out.send((&answered(id, &asked.method, &answer)).into());
         }
     }
 }
 
 /// The event of a line; null if it is none.
-pub(super) fn parsed(line: &Line) -> Value {
+pub(super) fn parsed(line: &AgentLine) -> Value {
     match line {
-        Line::Whole(line) => serde_json::from_slice(line)
+        AgentLine::Whole(line) => serde_json::from_slice(line)
             .ok()
             .filter(Value::is_object)
             .unwrap_or_default(),
-        Line::TooLong(_) => Value::Null,
+        AgentLine::TooLong(_) => Value::Null,
     }
 }
 

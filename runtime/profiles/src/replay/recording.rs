@@ -25,20 +25,20 @@ pub(super) struct Recording {
 pub(super) struct Recorded {
     pub(super) id: String,
     /// Messages before the first input.
-    pub(super) greeting: Vec<Step>,
+    pub(super) greeting: Vec<RecordedMessage>,
     pub(super) turns: Vec<RecordedTurn>,
 }
 
 /// A turn: the messages up to its end, the end included, and those after it.
 #[derive(Debug, Default)]
 pub(super) struct RecordedTurn {
-    pub(super) steps: Vec<Step>,
-    pub(super) afterwards: Vec<Step>,
+    pub(super) steps: Vec<RecordedMessage>,
+    pub(super) afterwards: Vec<RecordedMessage>,
 }
 
 /// A recorded message.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct RecordedMessage {
     /// Time since the message before it, from either side.
     pub(super) after: Duration,
     pub(super) body: AdapterBody,
@@ -64,7 +64,7 @@ impl Recording {
     /// # Errors
     /// When it cannot be read, is too large, or holds no turn.
     pub(super) fn read(from: impl BufRead) -> Result<Self, String> {
-        let mut reader = Reader::default();
+        let mut reader = RecordingReader::default();
         let mut left = MOST + 1;
         for line in from.take(MOST + 1).split(b'\n') {
             let line = line.map_err(|error| format!("cannot be read: {error}"))?;
@@ -91,14 +91,14 @@ impl Recording {
 }
 
 #[derive(Default)]
-struct Reader {
+struct RecordingReader {
     recording: Recording,
-    places: HashMap<String, Place>,
+    places: HashMap<String, SessionProgress>,
 }
 
 /// Progress of reading a session.
 #[derive(Default)]
-struct Place {
+struct SessionProgress {
     session: usize,
     /// The turns by their ids.
     turns: HashMap<String, usize>,
@@ -112,7 +112,7 @@ struct Place {
     pending: HashMap<RequestId, (usize, usize, f64)>,
 }
 
-impl Reader {
+impl RecordingReader {
     fn line(&mut self, line: &[u8]) {
         let Some((at, side, message)) = record(line) else {
             self.recording.skipped += 1;
@@ -135,16 +135,16 @@ impl Reader {
         }
     }
 
-    fn place(&mut self, id: &str) -> (&mut Recorded, &mut Place) {
+    fn place(&mut self, id: &str) -> (&mut Recorded, &mut SessionProgress) {
         let sessions = &mut self.recording.sessions;
         let place = self.places.entry(id.to_owned()).or_insert_with(|| {
             sessions.push(Recorded {
                 id: id.to_owned(),
                 ..Recorded::default()
             });
-            Place {
+            SessionProgress {
                 session: sessions.len() - 1,
-                ..Place::default()
+                ..SessionProgress::default()
             }
         });
         (&mut sessions[place.session], place)
@@ -189,7 +189,7 @@ impl Reader {
             _ => Duration::ZERO,
         };
         place.last = at.or(place.last);
-        let step = Step {
+        let step = RecordedMessage {
             after,
             body: message.body,
             approved: None,
@@ -263,7 +263,7 @@ mod tests {
 
     /// Sessions, each with the types of its greeting and of its turns.
     fn outline(recording: &Recording) -> Vec<(String, Vec<Vec<&'static str>>)> {
-        let kinds = |steps: &[Step]| {
+        let kinds = |steps: &[RecordedMessage]| {
             steps
                 .iter()
                 .map(|step| step.body.kind().as_str())

@@ -6,7 +6,7 @@ use crate::oneshot::copilot::{Copilot, CopilotRuns};
 use crate::oneshot::gemini::{Gemini, GeminiRuns};
 use crate::oneshot::opencode::{Kilo, Opencode, OpencodeRuns};
 
-fn prepare(agent: &AcpAgent, options: &Options, shared: &Shared) -> Prepared {
+fn prepare(agent: &AcpAgent, options: &Options, shared: &SharedResources) -> Prepared {
     agent.prepare(options, None, shared).unwrap()
 }
 
@@ -64,7 +64,7 @@ fn the_command_line_is_that_of_the_version() {
     ] {
         let prepared = gemini
             .agent()
-            .prepare(&options, version, &Shared::default());
+            .prepare(&options, version, &SharedResources::default());
         // A value that begins with a dash is not taken for an option.
         assert_eq!(
             args(&prepared.unwrap()),
@@ -77,9 +77,11 @@ fn the_command_line_is_that_of_the_version() {
     });
     let options = Options::configured(copilot.agent().common());
     assert!(copilot.agent().needs_version(&options));
-    let old = copilot
-        .agent()
-        .prepare(&options, Some(Version(0, 0, 400)), &Shared::default());
+    let old = copilot.agent().prepare(
+        &options,
+        Some(Version(0, 0, 400)),
+        &SharedResources::default(),
+    );
     let old = old.unwrap();
     assert_eq!(args(&old), "--acp --no-auto-update");
     let [warning] = old.warnings.as_slice() else {
@@ -92,7 +94,7 @@ fn the_command_line_is_that_of_the_version() {
 #[test]
 fn servers_go_by_one_file_for_all_sessions_that_give_the_same() {
     let copilot = CopilotRuns::from(Copilot::default());
-    let shared = Shared::default();
+    let shared = SharedResources::default();
     let mut options = Options::configured(copilot.agent().common());
     let none = prepare(copilot.agent(), &options, &shared);
     assert!(none.has_servers && !args(&none).contains("mcp"));
@@ -123,7 +125,7 @@ fn family(change: impl Fn(&mut Map<String, Value>)) -> [OpencodeRuns; 2] {
 }
 
 fn content(agent: &AcpAgent, options: &Options) -> Option<Value> {
-    let prepared = prepare(agent, options, &Shared::default());
+    let prepared = prepare(agent, options, &SharedResources::default());
     let name = std::ffi::OsStr::new(agent.configuration_variable().unwrap());
     let content = prepared.launch.env.get(name)?;
     serde_json::from_str(content.to_str().unwrap()).unwrap()
@@ -152,7 +154,9 @@ fn by_default_whatever_acts_asks() {
         options
             .env
             .insert(name.to_owned(), "// mine\n{}".to_owned());
-        let refused = runs.agent().prepare(&options, None, &Shared::default());
+        let refused = runs
+            .agent()
+            .prepare(&options, None, &SharedResources::default());
         assert!(refused.is_err(), "it cannot be made to ask");
     }
 }

@@ -6,14 +6,14 @@ use trunkline_sdk::{Category, Error, Status, TurnComplete};
 use super::super::initialize::InitializeResponse;
 use super::super::line::Command;
 use super::super::process::failure;
-use super::turn::Running;
+use super::turn::AcpTurn;
 use crate::agent::failure as failures;
 use crate::agent::turn::Out;
 
 /// The longest reason that is passed on, in characters.
 const MAX_REASON_CHARS: usize = 100;
 
-impl Running<'_> {
+impl AcpTurn<'_> {
     /// The message of the turn's end. `why` is the reason for an early end.
     pub(super) fn end(
         &mut self,

@@ -10,27 +10,27 @@ use super::super::line::{Command, Message, SessionLine};
 use super::super::requests::{Requests, Settled};
 use super::super::session::AcpSession;
 use super::super::terminals::Terminals;
-use super::super::translate::{Reader, UpdateEvent, When};
-use crate::agent::turn::{self, Dialect, Engine, IdleTask, Out, Reply};
+use super::super::translate::{UpdateEvent, UpdateReader, When};
+use crate::agent::turn::{self, Dialect, Engine, IdleTask, Out, UserReply};
 
 /// Listens to the agent between turns, in a task of its own. If `is_mute`, the rest of the last
 /// turn is not reported.
 pub(super) fn spawn_listener(
     session: Session,
     acp_session: Arc<AcpSession>,
-    reader: Reader,
+    reader: UpdateReader,
     is_mute: bool,
-) -> IdleTask<Reader> {
+) -> IdleTask<UpdateReader> {
     IdleTask::spawn(|stop| listen(session, acp_session, reader, stop, is_mute))
 }
 
 async fn listen(
     session: Session,
     acp_session: Arc<AcpSession>,
-    reader: Reader,
+    reader: UpdateReader,
     stop: CancellationToken,
     is_mute: bool,
-) -> Reader {
+) -> UpdateReader {
     let idle = Idle {
         reader,
         terminals: &acp_session.terminals,
@@ -45,7 +45,7 @@ async fn listen(
 
 /// Handles messages between turns: information about the session, and the agent's own work. Pure.
 struct Idle<'s> {
-    reader: Reader,
+    reader: UpdateReader,
     terminals: &'s Terminals,
     requests: Requests<'s>,
     /// True if the remains of the last turn are not reported.
@@ -108,7 +108,7 @@ impl Dialect for Idle<'_> {
         out.append(asked);
     }
 
-    fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<Command>) {
+    fn replied(&mut self, id: &str, reply: UserReply, out: &mut Out<Command>) {
         let settled = self.requests.reply(id, &reply, out);
         self.settled(&settled);
     }

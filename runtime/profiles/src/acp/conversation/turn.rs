@@ -8,27 +8,27 @@ use tokio::time::Instant;
 use trunkline_sdk::protocol::{AdapterBody, Output};
 use trunkline_sdk::{Category, Error};
 
-use super::super::answer::Answer;
+use super::super::answer::TurnAnswer;
 use super::super::line::{Command, Message};
 use super::super::media::{Media, Source};
 use super::super::requests::{Requests, Settled};
 use super::super::session::AcpSession;
 use super::super::terminals::Terminals;
-use super::super::translate::{Reader, UpdateEvent, When};
+use super::super::translate::{UpdateEvent, UpdateReader, When};
 use super::taken;
 use crate::agent::deadlines;
 use crate::agent::end::EndSigns;
 use crate::agent::rpc::CallError;
-use crate::agent::turn::{Dialect, Grace, NewFile, Out, Reply};
+use crate::agent::turn::{Dialect, Grace, NewFile, Out, UserReply};
 
 /// Timeout for the end of a cancelled turn: less than the SDK's grace after a stop.
 const CANCEL: Duration = Duration::from_millis(1600);
 
 /// A turn that runs.
-pub(super) struct Running<'a> {
-    pub(super) reader: &'a mut Reader,
+pub(super) struct AcpTurn<'a> {
+    pub(super) reader: &'a mut UpdateReader,
     terminals: &'a Terminals,
-    pub(super) answer: Answer,
+    pub(super) answer: TurnAnswer,
     pub(super) requests: Requests<'a>,
     /// Deadline for the first message, and its length.
     first_word: Option<(Instant, Duration)>,
@@ -52,17 +52,17 @@ pub(super) struct Running<'a> {
     pub(super) prompted: Option<Result<Value, CallError>>,
 }
 
-impl<'a> Running<'a> {
+impl<'a> AcpTurn<'a> {
     pub(super) fn new(
         session: &'a AcpSession,
-        reader: &'a mut Reader,
+        reader: &'a mut UpdateReader,
         first_word: Option<(Instant, Duration)>,
         has_answered: bool,
     ) -> Self {
         Self {
             reader,
             terminals: &session.terminals,
-            answer: Answer::new(session.link.initialized.quirks.failures_as_text),
+            answer: TurnAnswer::new(session.link.initialized.quirks.failures_as_text),
             requests: session.requests(),
             first_word,
             has_answered,
@@ -189,7 +189,7 @@ impl<'a> Running<'a> {
     }
 }
 
-impl Dialect for Running<'_> {
+impl Dialect for AcpTurn<'_> {
     type Message = Message;
     type Command = Command;
 
@@ -257,7 +257,7 @@ impl Dialect for Running<'_> {
         })
     }
 
-    fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<Command>) {
+    fn replied(&mut self, id: &str, reply: UserReply, out: &mut Out<Command>) {
         let settled = self.requests.reply(id, &reply, out);
         self.settled(&settled, out);
     }

@@ -6,7 +6,7 @@ use trunkline_sdk::protocol::Compaction;
 
 use super::super::content::{Content, LONGEST_RESULT, block};
 use super::super::read::{list, text};
-use super::{Reader, UpdateEvent};
+use super::{UpdateEvent, UpdateReader};
 use crate::agent::failure;
 
 /// The most compactions of a session that are kept, so that later updates can add to them.
@@ -37,7 +37,7 @@ impl PartialCompaction {
     }
 }
 
-impl Reader {
+impl UpdateReader {
     /// The compaction that an update is about. The oldest one gives way to a new one.
     fn compaction(&mut self, update: &Value) -> Option<&mut PartialCompaction> {
         let id = text(update, "compactionId")?;

@@ -11,7 +11,7 @@ fn told(name: &str, when: When, updates: &[Value]) -> Vec<Value> {
         &json!({ "agentInfo": { "name": name } }),
     )
     .unwrap();
-    let mut reader = Reader::new(initialized.quirks);
+    let mut reader = UpdateReader::new(initialized.quirks);
     let mut out = Vec::new();
     for update in updates {
         reader.update(

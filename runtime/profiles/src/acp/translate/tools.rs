@@ -9,7 +9,7 @@ use trunkline_sdk::{Json, ToolCallId};
 use super::super::content::{Content, LONGEST_RESULT, blocks, raw_output};
 use super::super::media;
 use super::super::read::{json, list, says_nothing, text};
-use super::{Reader, UpdateEvent, When};
+use super::{UpdateEvent, UpdateReader, When};
 
 /// The most tool calls of one turn that are reported.
 const MOST_CALLS: usize = 16 * 1024;
@@ -36,7 +36,7 @@ fn replace_known(known: &mut Option<Json>, value: Option<Json>) -> Option<Json> 
 
 /// A tool call, as far as it was reported.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct ReportedCall {
     id: ToolCallId,
     tool: String,
     title: Option<String>,
@@ -58,7 +58,7 @@ pub(super) struct Call {
 
 /// A tool call that a request asks about.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct AskedCall {
     /// `None` if the request has an id of its own, which belongs to no call.
     pub(crate) id: Option<ToolCallId>,
     pub(crate) tool: String,
@@ -66,7 +66,7 @@ pub(crate) struct Asked {
     pub(crate) tool_call: Value,
 }
 
-impl Call {
+impl ReportedCall {
     fn tell(&mut self, update: &Value) {
         let shows_change = || {
             list(update, "content")
@@ -104,14 +104,18 @@ fn announced_command(tool_call: &Map<String, Value>) -> Option<String> {
         .map(|command| command.trim_end().to_owned())
 }
 
-impl Reader {
+impl UpdateReader {
     /// Handles a request about a tool call, which has begun even if it was not reported before.
-    pub(crate) fn asked(&mut self, tool_call: &Value, out: &mut Vec<UpdateEvent>) -> Option<Asked> {
+    pub(crate) fn asked(
+        &mut self,
+        tool_call: &Value,
+        out: &mut Vec<UpdateEvent>,
+    ) -> Option<AskedCall> {
         let id = text(tool_call, "toolCallId")?;
         self.restarts.worked();
         if self.quirks.asks_by_ids_of_their_own {
             let tool = self.tool(id, tool_call);
-            return Some(Asked {
+            return Some(AskedCall {
                 id: None,
                 tool,
                 tool_call: tool_call.clone(),
@@ -131,7 +135,7 @@ impl Reader {
                 serde_json::json!({ "command": command }),
             );
         }
-        Some(Asked {
+        Some(AskedCall {
             id: Some(call.id.clone()),
             tool: call.tool.clone(),
             tool_call: whole.into(),
@@ -177,7 +181,7 @@ impl Reader {
         update: &Value,
         when: When,
         out: &mut Vec<UpdateEvent>,
-    ) -> Option<&mut Call> {
+    ) -> Option<&mut ReportedCall> {
         if !self.calls.contains_key(id) {
             if self.calls.len() >= MOST_CALLS {
                 return None;
@@ -197,7 +201,7 @@ impl Reader {
                 ..ToolStart::new(call_id.clone(), tool.clone())
             };
             out.push(start.into());
-            let call = Call {
+            let call = ReportedCall {
                 id: call_id,
                 tool,
                 title,

@@ -54,9 +54,9 @@ fn judged(given: &[Sign]) -> (&'static str, String) {
             Reports => signs.report(Ok(())),
             Fails => signs.report(Err(trunkline_sdk::Error::other("odd_reason"))),
             ReportsByExit => signs.report_by_exit(),
-            Exits(code) => signs.exit(&Ended::with_stderr(*code, "")),
+            Exits(code) => signs.exit(&ProcessEnd::with_stderr(*code, "")),
             IsEnded(code) => {
-                let mut ended = Ended::with_stderr(*code, "");
+                let mut ended = ProcessEnd::with_stderr(*code, "");
                 ended.is_forced = true;
                 signs.exit(&ended);
             }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use trunkline_sdk::{Category, Error, protocol::format_duration};
 
 use crate::agent::end::explain_timeout;
-use crate::agent::process::Ended;
+use crate::agent::process::ProcessEnd;
 
 /// An error of JSON-RPC.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -43,7 +43,7 @@ pub(crate) enum CallError {
     /// No answer came in time. The end of the agent's stderr may name the cause.
     Late { wait: Duration, stderr: String },
     /// The agent has ended.
-    Gone(Ended),
+    Gone(ProcessEnd),
 }
 
 impl fmt::Display for CallError {

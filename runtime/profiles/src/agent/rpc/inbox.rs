@@ -83,12 +83,12 @@ pub(crate) enum Arrival {
 /// Queue of a session's messages. Putting one in never waits.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    queue: Mutex<Queue>,
+    queue: Mutex<MailQueue>,
     arrived: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct MailQueue {
     mail: VecDeque<Mail>,
     bytes: usize,
     lost: u64,
@@ -104,7 +104,7 @@ enum Taken {
     Reported,
 }
 
-impl Queue {
+impl MailQueue {
     fn wants(&self, mail: &Mail) -> bool {
         match (mail, self.kept_unread) {
             _ if self.taken.is_some() => false,
@@ -124,7 +124,7 @@ impl Queue {
 }
 
 impl Inbox {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, MailQueue> {
         locked(&self.queue)
     }
 
@@ -174,10 +174,10 @@ impl Inbox {
         let kept_unread = Some(kept);
         let unread = std::mem::replace(
             &mut *queue,
-            Queue {
+            MailQueue {
                 taken,
                 kept_unread,
-                ..Queue::default()
+                ..MailQueue::default()
             },
         );
         drop(queue);

@@ -19,10 +19,10 @@ const MAX_IDLE: usize = 1;
 pub(crate) struct Pool<P>(Mutex<Vec<(Launch, SharedSlot<P>)>>);
 
 /// A place for a process. The holder of the lock starts it; the others wait.
-type SharedSlot<P> = Arc<tokio::sync::Mutex<Slot<P>>>;
+type SharedSlot<P> = Arc<tokio::sync::Mutex<ProcessSlot<P>>>;
 
 #[derive(Debug)]
-struct Slot<P> {
+struct ProcessSlot<P> {
     process: Weak<P>,
     kept: Option<Arc<P>>,
     /// The last start, if it failed.
@@ -44,7 +44,7 @@ impl<P> Default for Pool<P> {
     }
 }
 
-impl<P> Default for Slot<P> {
+impl<P> Default for ProcessSlot<P> {
     fn default() -> Self {
         Self {
             process: Weak::new(),
@@ -84,7 +84,7 @@ impl<P: AsRef<Peer>> Pool<P> {
             let message = failure.message.clone().unwrap_or_default();
             return Err(Error::new(category, message));
         }
-        *slot = Slot::default();
+        *slot = ProcessSlot::default();
         match start.await {
             Ok(process) => {
                 let process = Arc::new(process);

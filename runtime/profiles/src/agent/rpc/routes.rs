@@ -36,9 +36,9 @@ struct Table {
 
 /// The members of a message's parameters. A member of a wrong type costs only itself.
 #[derive(Default)]
-pub(crate) struct Members<'m>(HashMap<String, &'m RawValue>);
+pub(crate) struct ParamMembers<'m>(HashMap<String, &'m RawValue>);
 
-impl<'m> Members<'m> {
+impl<'m> ParamMembers<'m> {
     pub(crate) fn read(params: &'m RawValue) -> Self {
         Self(serde_json::from_str(params.get()).unwrap_or_default())
     }
@@ -209,12 +209,12 @@ mod tests {
     fn members_of_a_wrong_type_cost_only_themselves() {
         let params = r#"{"id": 1, "name": "n", "inner": {"name": "m"}, "list": []}"#;
         let params = RawValue::from_string(params.to_owned()).unwrap();
-        let members = Members::read(&params);
+        let members = ParamMembers::read(&params);
         assert_eq!(members.text("name").as_deref(), Some("n"));
         assert_eq!(members.members("inner").text("name").as_deref(), Some("m"));
         assert!(members.text("id").is_none() && members.text("none").is_none());
         assert!(members.members("list").text("name").is_none());
-        assert!(Members::read(RawValue::NULL).text("name").is_none());
+        assert!(ParamMembers::read(RawValue::NULL).text("name").is_none());
     }
 
     #[test]

@@ -55,12 +55,12 @@ pub(crate) struct Installed {
 }
 
 /// A link that this process made.
-struct Link {
+struct SkillLink {
     target: PathBuf,
     wanted_by: usize,
 }
 
-static LINKS: LazyLock<Mutex<HashMap<PathBuf, Link>>> = LazyLock::new(Mutex::default);
+static LINKS: LazyLock<Mutex<HashMap<PathBuf, SkillLink>>> = LazyLock::new(Mutex::default);
 
 /// Links each skill into the agent's own folder, such as `$CODEX_HOME/skills`. An existing entry
 /// stays.
@@ -79,7 +79,7 @@ pub(crate) fn install(skills: &[Skill], folder: &Path) -> io::Result<Installed> 
             Ok(()) => {
                 links.insert(
                     path.clone(),
-                    Link {
+                    SkillLink {
                         target: skill.folder().to_owned(),
                         wanted_by: 1,
                     },

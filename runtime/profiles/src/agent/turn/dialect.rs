@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use trunkline_sdk::protocol::{AdapterBody, Output};
 use trunkline_sdk::{Category, Error, SessionInfo};
 
-use super::requests::{Ask, Reply};
+use super::requests::{UserReply, UserRequest};
 use crate::agent::failure;
 
 /// The longest piece of text in one event, in bytes: not every host reads longer lines.
@@ -59,7 +59,7 @@ pub(crate) trait Dialect {
     }
 
     /// The user's reply to a request of [`Out::ask`].
-    fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<Self::Command>) {
+    fn replied(&mut self, id: &str, reply: UserReply, out: &mut Out<Self::Command>) {
         let _ = (id, reply, out);
     }
 
@@ -109,7 +109,7 @@ pub(crate) enum Effect<C> {
     /// Send this to the agent.
     Send(C),
     /// Ask the user. Until the reply the deadlines are paused.
-    Ask(String, Ask),
+    Ask(String, UserRequest),
     /// Withdraw what the user is asked.
     Withdraw(String),
     /// Answer an input that the user added to the turn: taken, or why not.
@@ -132,7 +132,7 @@ pub(crate) struct NewFile {
 
 /// A step of a dialect: an effect, or a change of the turn itself.
 #[derive(Debug)]
-pub(super) enum Step<C> {
+pub(super) enum DialectStep<C> {
     Effect(Effect<C>),
     Fail(Error),
     EndWithin(Duration),
@@ -142,7 +142,7 @@ pub(super) enum Step<C> {
 /// Collects what a [`Dialect`] wants done, in order.
 #[derive(Debug)]
 pub(crate) struct Out<C> {
-    pub(super) steps: VecDeque<Step<C>>,
+    pub(super) steps: VecDeque<DialectStep<C>>,
     pub(super) is_alive: bool,
 }
 
@@ -207,7 +207,7 @@ impl<C> Out<C> {
     }
 
     /// Asks the user; the reply comes by [`Dialect::replied`].
-    pub(crate) fn ask(&mut self, id: impl Into<String>, ask: impl Into<Ask>) {
+    pub(crate) fn ask(&mut self, id: impl Into<String>, ask: impl Into<UserRequest>) {
         self.effect(Effect::Ask(id.into(), ask.into()));
     }
 
@@ -228,18 +228,18 @@ impl<C> Out<C> {
 
     /// The turn has failed, and must end early.
     pub(crate) fn fail(&mut self, why: Error) {
-        self.steps.push_back(Step::Fail(why));
+        self.steps.push_back(DialectStep::Fail(why));
     }
 
     /// The agent has sent its last message: it has so long to end its output. No other deadline
     /// holds from now on.
     pub(crate) fn end_within(&mut self, wait: Duration) {
-        self.steps.push_back(Step::EndWithin(wait));
+        self.steps.push_back(DialectStep::EndWithin(wait));
     }
 
     /// The agent has ended the turn, and lives on.
     pub(crate) fn end(&mut self) {
-        self.steps.push_back(Step::End);
+        self.steps.push_back(DialectStep::End);
     }
 
     /// Does this after all that was wanted so far.
@@ -249,6 +249,6 @@ impl<C> Out<C> {
     }
 
     fn effect(&mut self, effect: Effect<C>) {
-        self.steps.push_back(Step::Effect(effect));
+        self.steps.push_back(DialectStep::Effect(effect));
     }
 }

@@ -9,7 +9,7 @@ use super::dialect::{Dialect, Out};
 use super::engine::Engine;
 use super::run::{Pipe, run};
 use crate::agent::deadlines::{Deadlines, Watch};
-use crate::agent::report::Report;
+use crate::agent::report::TurnReport;
 
 /// The longest wait for the end of an earlier turn, before the next one takes another process.
 const MAX_WAIT: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ pub(crate) async fn finish_earlier<T: EarlierTurn>(
     silence: Option<Duration>,
     agent: &mut impl Pipe<Message = T::Message, Command = T::Command>,
     turn: &Turn,
-    report: &mut Report,
+    report: &mut TurnReport,
 ) -> (T, Result<bool, Error>) {
     let wait = silence.map_or(MAX_WAIT, |silence| silence.min(MAX_WAIT));
     let earlier = Earlier::new(earlier, Instant::now() + wait);

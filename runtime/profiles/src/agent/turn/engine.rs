@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use trunkline_sdk::Error;
 use trunkline_sdk::protocol::AdapterBody;
 
-use super::dialect::{Dialect, Effect, Grace, Out, Step};
-use super::requests::Reply;
+use super::dialect::{Dialect, DialectStep, Effect, Grace, Out};
+use super::requests::UserReply;
 use crate::agent::deadlines::{Passed, Watch};
 
 /// End of reading an agent.
@@ -192,7 +192,7 @@ impl<D: Dialect> Engine<D> {
     }
 
     /// The user has replied to a request, or it was withdrawn.
-    pub(super) fn handle_reply(&mut self, id: &str, reply: Option<Reply>, now: Instant) {
+    pub(super) fn handle_reply(&mut self, id: &str, reply: Option<UserReply>, now: Instant) {
         self.open -= 1;
         if let (Some(watch), 0) = (&mut self.watch, self.open) {
             watch.resume(now);
@@ -232,7 +232,10 @@ impl<D: Dialect> Engine<D> {
                 }
                 match self.watch.as_mut().and_then(|watch| watch.passed(now)) {
                     Some(Passed::Deadline(why)) => self.interrupt(why, now),
-                    Some(Passed::Quiet) => self.out.steps.push_back(Step::Effect(Effect::Working)),
+                    Some(Passed::Quiet) => self
+                        .out
+                        .steps
+                        .push_back(DialectStep::Effect(Effect::Working)),
                     None => {}
                 }
             }
@@ -247,7 +250,7 @@ impl<D: Dialect> Engine<D> {
     pub(super) fn poll_effect(&mut self, now: Instant) -> Option<Effect<D::Command>> {
         while !matches!(self.phase, Phase::Finished(_)) {
             match self.out.steps.pop_front()? {
-                Step::Effect(effect) => {
+                DialectStep::Effect(effect) => {
                     if matches!(effect, Effect::Ask(..)) {
                         self.open += 1;
                         if let Some(watch) = &mut self.watch {
@@ -256,9 +259,9 @@ impl<D: Dialect> Engine<D> {
                     }
                     return Some(effect);
                 }
-                Step::End => self.finish(How::Ended),
-                Step::Fail(why) => self.interrupt(why, now),
-                Step::EndWithin(wait) => {
+                DialectStep::End => self.finish(How::Ended),
+                DialectStep::Fail(why) => self.interrupt(why, now),
+                DialectStep::EndWithin(wait) => {
                     if matches!(self.phase, Phase::Running) {
                         self.phase = Phase::Ending { until: now + wait };
                     }

@@ -10,7 +10,7 @@ use trunkline_sdk::Error;
 use trunkline_sdk::protocol::AdapterBody;
 
 use super::dialect::Effect;
-use super::{Dialect, Engine, Finish, How, Reply};
+use super::{Dialect, Engine, Finish, How, UserReply};
 
 /// Event of a turn.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ pub(crate) enum Input<M> {
     /// An effect has failed.
     Fails,
     /// The user replies to a request.
-    Reply(&'static str, fn() -> Reply),
+    Reply(&'static str, fn() -> UserReply),
 }
 
 /// Result of a turn.

@@ -12,25 +12,25 @@ use super::scope::Scope;
 
 /// A request to the user.
 #[derive(Debug)]
-pub(crate) enum Ask {
+pub(crate) enum UserRequest {
     Permission(Box<Permission>),
     Question(Box<Question>),
 }
 
-/// The user's reply to an [`Ask`].
+/// The user's reply to an [`UserRequest`].
 #[derive(Debug)]
-pub(crate) enum Reply {
+pub(crate) enum UserReply {
     Decision(Decision),
     Answer(Answer),
 }
 
-impl From<Permission> for Ask {
+impl From<Permission> for UserRequest {
     fn from(permission: Permission) -> Self {
         Self::Permission(Box::new(permission))
     }
 }
 
-impl From<Question> for Ask {
+impl From<Question> for UserRequest {
     fn from(question: Question) -> Self {
         Self::Question(Box::new(question))
     }
@@ -40,7 +40,7 @@ impl From<Question> for Ask {
 #[derive(Debug)]
 pub(super) struct Requests<'t> {
     scope: Scope<'t>,
-    open: FuturesUnordered<BoxFuture<'t, (String, Option<Reply>)>>,
+    open: FuturesUnordered<BoxFuture<'t, (String, Option<UserReply>)>>,
     withdrawals: HashMap<String, CancellationToken>,
 }
 
@@ -54,22 +54,24 @@ impl<'t> Requests<'t> {
     }
 
     /// Asks.
-    pub(super) fn ask(&mut self, id: String, ask: Ask) {
+    pub(super) fn ask(&mut self, id: String, ask: UserRequest) {
         let withdrawn = CancellationToken::new();
         self.withdrawals.insert(id.clone(), withdrawn.clone());
         let scope = self.scope;
         self.open.push(Box::pin(async move {
             let reply = async {
                 match (ask, scope) {
-                    (Ask::Permission(ask), Scope::Turn(turn)) => {
-                        Reply::Decision(turn.ask_permission(*ask).await)
+                    (UserRequest::Permission(ask), Scope::Turn(turn)) => {
+                        UserReply::Decision(turn.ask_permission(*ask).await)
                     }
-                    (Ask::Permission(ask), Scope::Session(session, _)) => {
-                        Reply::Decision(session.ask_permission(*ask).await)
+                    (UserRequest::Permission(ask), Scope::Session(session, _)) => {
+                        UserReply::Decision(session.ask_permission(*ask).await)
                     }
-                    (Ask::Question(ask), Scope::Turn(turn)) => Reply::Answer(turn.ask(*ask).await),
-                    (Ask::Question(ask), Scope::Session(session, _)) => {
-                        Reply::Answer(session.ask(*ask).await)
+                    (UserRequest::Question(ask), Scope::Turn(turn)) => {
+                        UserReply::Answer(turn.ask(*ask).await)
+                    }
+                    (UserRequest::Question(ask), Scope::Session(session, _)) => {
+                        UserReply::Answer(session.ask(*ask).await)
                     }
                 }
             };
@@ -92,7 +94,7 @@ impl<'t> Requests<'t> {
     ///
     /// # Cancel safety
     /// No reply is lost.
-    pub(super) async fn next(&mut self) -> Option<(String, Option<Reply>)> {
+    pub(super) async fn next(&mut self) -> Option<(String, Option<UserReply>)> {
         let (id, reply) = self.open.next().await?;
         self.withdrawals.remove(&id);
         Some((id, reply))

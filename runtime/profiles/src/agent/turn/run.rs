@@ -10,16 +10,16 @@ use tokio_util::sync::CancellationToken;
 use trunkline_sdk::protocol::AdapterBody;
 use trunkline_sdk::{Error, Session, Steer, Turn};
 
-use super::dialect::{Dialect, Effect, NewFile, Out, Step};
+use super::dialect::{Dialect, DialectStep, Effect, NewFile, Out};
 use super::engine::{Engine, Finish};
-use super::requests::{Reply, Requests};
+use super::requests::{Requests, UserReply};
 use super::scope::Scope;
 use crate::agent::deadlines::{Pause, at};
 use crate::agent::end::explain_timeout;
-use crate::agent::lines::Line;
+use crate::agent::lines::AgentLine;
 use crate::agent::log::SessionLog;
 use crate::agent::process::{Agent, InputClosed};
-use crate::agent::report::Report;
+use crate::agent::report::TurnReport;
 
 /// The most messages that come before a deadline which has passed.
 const MAX_OVERDUE_MESSAGES: usize = 256;
@@ -74,10 +74,10 @@ impl<S: ToString> From<&S> for LineOut {
 }
 
 impl Pipe for Agent {
-    type Message = Line;
+    type Message = AgentLine;
     type Command = LineOut;
 
-    fn next(&mut self) -> impl Future<Output = Option<Line>> + Send {
+    fn next(&mut self) -> impl Future<Output = Option<AgentLine>> + Send {
         Self::next(self)
     }
 
@@ -111,7 +111,7 @@ pub(crate) async fn run<D: Dialect>(
     engine: Engine<D>,
     agent: &mut impl Pipe<Message = D::Message, Command = D::Command>,
     turn: &Turn,
-    report: &mut Report,
+    report: &mut TurnReport,
 ) -> (D, Finish) {
     report.begin();
     let (dialect, finish) = drive(engine, agent, Scope::Turn(turn), Some(&mut *report)).await;
@@ -134,7 +134,7 @@ async fn drive<D: Dialect>(
     mut engine: Engine<D>,
     agent: &mut impl Pipe<Message = D::Message, Command = D::Command>,
     scope: Scope<'_>,
-    mut report: Option<&mut Report>,
+    mut report: Option<&mut TurnReport>,
 ) -> (D, Finish) {
     // Between turns its lines wait: they are events of a turn.
     let log = report.as_ref().map(|report| report.log().clone());
@@ -239,7 +239,7 @@ enum Woken<M> {
     Stop,
     /// A deadline, or a beat.
     Timer,
-    Reply(String, Option<Reply>),
+    Reply(String, Option<UserReply>),
     Steer(Steer),
     /// The host knows that quiet work continues.
     HasReported,
@@ -261,7 +261,7 @@ async fn wait(log: Option<&SessionLog>) {
 async fn emit_timed<D: Dialect>(
     engine: &mut Engine<D>,
     scope: Scope<'_>,
-    report: &mut Option<&mut Report>,
+    report: &mut Option<&mut TurnReport>,
     event: AdapterBody,
 ) {
     let begun = Instant::now();
@@ -275,7 +275,7 @@ async fn emit_timed<D: Dialect>(
 async fn emit_one<D: Dialect>(
     engine: &mut Engine<D>,
     scope: Scope<'_>,
-    report: &mut Option<&mut Report>,
+    report: &mut Option<&mut TurnReport>,
     event: AdapterBody,
 ) {
     let emitted = match (scope, report) {
@@ -315,7 +315,7 @@ fn no_room() {
 async fn give<D: Dialect>(
     engine: &mut Engine<D>,
     scope: Scope<'_>,
-    report: &mut Option<&mut Report>,
+    report: &mut Option<&mut TurnReport>,
     file: NewFile,
 ) {
     let is_given = match scope {
@@ -344,16 +344,20 @@ fn answer(steer: Option<Steer>, result: Result<(), String>) {
 /// Emits the last events of a dialect once its turn has finished; of a stopped turn those that find room.
 ///
 /// # Errors
-/// As of [`Report::emit`].
-pub(crate) async fn emit<C>(out: Out<C>, turn: &Turn, report: &mut Report) -> Result<(), Error> {
+/// As of [`TurnReport::emit`].
+pub(crate) async fn emit<C>(
+    out: Out<C>,
+    turn: &Turn,
+    report: &mut TurnReport,
+) -> Result<(), Error> {
     for step in out.steps {
         match step {
-            Step::Effect(Effect::Emit(event)) => tokio::select! {
+            DialectStep::Effect(Effect::Emit(event)) => tokio::select! {
                 biased;
                 emitted = report.emit(turn, event) => emitted?,
                 () = turn.stopped() => no_room(),
             },
-            Step::Effect(Effect::Info(info)) => turn.session().info(*info),
+            DialectStep::Effect(Effect::Info(info)) => turn.session().info(*info),
             // The rest is for a running turn.
             _ => {}
         }

@@ -7,13 +7,14 @@ use trunkline_sdk::protocol::Output;
 use trunkline_sdk::{Category, Error, Question, SessionInfo, Status};
 
 use super::engine_test::{self, Input};
-use super::{Dialect, Engine, Grace, Out, Reply};
+use super::{Dialect, Engine, Grace, Out, UserReply};
 use crate::agent::deadlines::{Deadlines, Watch};
 
 use Input::{Closes, Fails, Says, Steer, Stop, Wait};
 
 /// The user answers a question.
-const ANSWER: Input<&str> = Input::Reply("7", || Reply::Answer(trunkline_sdk::Answer::default()));
+const ANSWER: Input<&str> =
+    Input::Reply("7", || UserReply::Answer(trunkline_sdk::Answer::default()));
 
 /// An agent of a few words.
 #[derive(Debug)]
@@ -81,7 +82,7 @@ impl Dialect for Script {
         );
     }
 
-    fn replied(&mut self, id: &str, _: Reply, out: &mut Out<&'static str>) {
+    fn replied(&mut self, id: &str, _: UserReply, out: &mut Out<&'static str>) {
         out.emit(Output::text(format!("answer {id}")));
     }
 

@@ -15,9 +15,9 @@ use super::Version;
 use crate::agent::{
     failure,
     launch::Launch,
-    lines::Line,
+    lines::AgentLine,
     locked,
-    process::{Agent, Ended, Stdin},
+    process::{Agent, ProcessEnd, Stdin},
     settings::Common,
 };
 
@@ -46,9 +46,9 @@ struct Program {
 }
 
 /// A version, or why there is none.
-type Answer = Result<Version, String>;
+type ProbeResult = Result<Version, String>;
 
-type Answers = HashMap<Program, Arc<OnceCell<Answer>>>;
+type Answers = HashMap<Program, Arc<OnceCell<ProbeResult>>>;
 
 static ANSWERS: LazyLock<Mutex<Answers>> = LazyLock::new(Mutex::default);
 
@@ -75,7 +75,7 @@ pub(crate) async fn find_version(common: &Common) -> Option<Version> {
     .ok()
 }
 
-fn cell(launch: &Launch) -> Arc<OnceCell<Answer>> {
+fn cell(launch: &Launch) -> Arc<OnceCell<ProbeResult>> {
     let is_relative = launch.program.to_string_lossy().contains('/');
     let program = Program {
         program: launch.program.clone(),
@@ -91,12 +91,12 @@ fn cell(launch: &Launch) -> Arc<OnceCell<Answer>> {
 }
 
 /// Runs the program. Only its absence is an error: everything else is an answer that is kept.
-async fn ask(launch: &Launch, deadline: Duration) -> Result<Answer, Error> {
+async fn ask(launch: &Launch, deadline: Duration) -> Result<ProbeResult, Error> {
     let name = launch.name().to_string_lossy().into_owned();
     let ProgramOutput {
         is_late,
         stdout: said,
-        end: Ended { stderr, .. },
+        end: ProcessEnd { stderr, .. },
     } = hear(launch.clone().arg("--version"), deadline).await?;
     let version = Version::parse(&said).or_else(|| Version::parse(&stderr));
     Ok(version.ok_or_else(|| match is_late {
@@ -125,7 +125,7 @@ pub(crate) struct ProgramOutput {
     /// The first lines of its stdout.
     pub(crate) stdout: String,
     /// End of the process.
-    pub(crate) end: Ended,
+    pub(crate) end: ProcessEnd,
 }
 
 /// Runs a program that prints a few lines and ends, and ends it otherwise. Of a flood only the
@@ -140,11 +140,11 @@ pub(crate) async fn hear(mut launch: Launch, deadline: Duration) -> Result<Progr
     let read = async {
         for _ in 0..MOST_LINES {
             match agent.next().await {
-                Some(Line::Whole(line)) => {
+                Some(AgentLine::Whole(line)) => {
                     stdout.push_str(&String::from_utf8_lossy(&line));
                     stdout.push('\n');
                 }
-                Some(Line::TooLong(_)) => {}
+                Some(AgentLine::TooLong(_)) => {}
                 None => return true,
             }
         }

@@ -5,8 +5,8 @@ use trunkline_sdk::testing::Host;
 
 use super::*;
 
-fn bash() -> Ask {
-    Ask::from_request(
+fn bash() -> ControlRequest {
+    ControlRequest::from_request(
         "r1",
         &json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "touch a"}, "description": "make it",
             "permission_suggestions": [
@@ -21,7 +21,7 @@ fn bash() -> Ask {
 }
 
 /// The request that a host sees.
-async fn seen(ask: Ask) -> PermissionRequest {
+async fn seen(ask: ControlRequest) -> PermissionRequest {
     let adapter = trunkline_sdk::adapter(move |turn: trunkline_sdk::Turn, _| {
         let permission = ask.permission();
         async move {
@@ -76,7 +76,7 @@ async fn a_request_tells_what_is_asked_and_its_ways_to_answer() {
             ("deny".into(), OptionKind::RejectOnce, "Deny".into()),
         ]
     );
-    let edit = Ask::from_request(
+    let edit = ControlRequest::from_request(
         "r2",
         &json!({"tool_name": "Edit", "input": {"file_path": "/a", "old_string": "x", "new_string": "y"}}),
     );
@@ -88,7 +88,7 @@ async fn a_request_tells_what_is_asked_and_its_ways_to_answer() {
         ),
         (Some("/a"), Some("y"))
     );
-    let odd = seen(Ask::from_request("r3", &json!([1]))).await;
+    let odd = seen(ControlRequest::from_request("r3", &json!([1]))).await;
     assert_eq!(
         (odd.tool.as_str(), odd.resource.as_deref()),
         ("tool", Some("tool"))
@@ -124,7 +124,7 @@ fn an_allowance_is_for_this_session_alone() {
 #[test]
 fn what_no_one_approves_is_denied() {
     let response =
-        |decision: Decision| bash().response(&Reply::Decision(decision))["response"].clone();
+        |decision: Decision| bash().response(&UserReply::Decision(decision))["response"].clone();
     assert_eq!(
         response(Decision::default()),
         json!({"subtype": "success", "request_id": "r1",
@@ -141,7 +141,7 @@ fn what_no_one_approves_is_denied() {
 
 #[test]
 fn questions_are_answered_by_their_texts() {
-    let ask = Ask::from_request(
+    let ask = ControlRequest::from_request(
         "r1",
         &json!({"tool_name": "AskUserQuestion", "input": {"questions": [
             {"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]},
@@ -165,7 +165,7 @@ fn questions_are_answered_by_their_texts() {
         json!({"Which?": "B", "All?": "A, B"})
     );
     assert_eq!(response["behavior"], "allow");
-    let odd = Ask::from_request(
+    let odd = ControlRequest::from_request(
         "r1",
         &json!({"tool_name": "AskUserQuestion", "input": {"questions": 7}}),
     );

@@ -8,12 +8,12 @@ use trunkline_sdk::{Category, Error, Extensions, Input, Turn, TurnComplete};
 use super::super::command_line::STEERS;
 use super::super::outcome::is_unknown;
 use super::super::process::RunningProcess;
-use super::super::turn::{Allowed, Memory, Running};
-use super::Conversation;
+use super::super::turn::{Allowed, ClaudeTurn, Memory};
+use super::ClaudeConversation;
 use crate::agent::attachment::{self, Image, Native};
 use crate::agent::deadlines::{Watch, limit_reached, until_stopped, within};
 use crate::agent::end::{end_by, undelivered};
-use crate::agent::process::Ended;
+use crate::agent::process::ProcessEnd;
 use crate::agent::turn::{self, Engine, Finish, How, Pipe};
 
 /// Limit for the processes of a turn: one that has ended unnoticed, one without anything to resume,
@@ -32,7 +32,7 @@ enum Served {
     Unknown(String),
 }
 
-impl Conversation {
+impl ClaudeConversation {
     /// Serves a turn, and gives what is left of the process.
     pub(super) async fn serve(
         &mut self,
@@ -104,10 +104,11 @@ impl Conversation {
             first_sign: deadlines.start.map(|wait| (Instant::now() + wait, wait)),
         };
         let (mut running, input) =
-            Running::begin(&mut process.talk, &mut self.memory, allowed, content);
+            ClaudeTurn::begin(&mut process.talk, &mut self.memory, allowed, content);
         let finish = match process.agent.send((&input).into()).await {
             Ok(()) => {
-                let engine = Engine::new(running, Watch::new(deadlines)).begin(Running::ask_again);
+                let engine =
+                    Engine::new(running, Watch::new(deadlines)).begin(ClaudeTurn::ask_again);
                 let finish;
                 (running, finish) =
                     turn::run(engine, &mut process.agent, turn, &mut self.report).await;
@@ -151,7 +152,7 @@ impl Conversation {
     }
 
     /// The process has ended within the turn.
-    fn gone(&self, ended: &Ended, why: Option<Error>, used: Option<Usage>) -> Served {
+    fn gone(&self, ended: &ProcessEnd, why: Option<Error>, used: Option<Usage>) -> Served {
         let Memory {
             resumes, has_begun, ..
         } = self.memory;
@@ -178,7 +179,7 @@ impl Conversation {
 }
 
 /// The failure of a process, with advice that Claude's own words lack.
-fn explained(ended: &Ended) -> Error {
+fn explained(ended: &ProcessEnd) -> Error {
     let error = ended.error();
     if ended.stderr.contains("cannot be used with root") {
         return Error::refused(

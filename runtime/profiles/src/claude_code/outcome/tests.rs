@@ -9,7 +9,7 @@ fn ended(
     resets_at: Option<String>,
     stopping: bool,
 ) -> TurnComplete {
-    Outcome::read(result, api_error, resets_at).end(stopping)
+    ResultLine::read(result, api_error, resets_at).end(stopping)
 }
 
 fn end(result: &Value, stopping: bool) -> (Status, Option<Category>, Option<String>) {
@@ -135,8 +135,8 @@ fn a_stop_is_told_as_such_unless_the_turn_was_over() {
     );
     let done = json!({"subtype": "success", "is_error": false, "stop_reason": "end_turn"});
     assert_eq!(end_of(&done).status, Some(Status::Completed));
-    assert!(Outcome::read(&cut, None, None).is_aborted());
-    assert!(!Outcome::read(&cut, None, None).tells_usage());
+    assert!(ResultLine::read(&cut, None, None).is_aborted());
+    assert!(!ResultLine::read(&cut, None, None).tells_usage());
 }
 
 #[test]
@@ -181,16 +181,16 @@ fn the_name_of_an_error_says_more_than_its_text() {
 fn an_unknown_session_is_one_that_did_nothing() {
     let unknown = json!({"subtype": "error_during_execution", "is_error": true, "num_turns": 0,
         "errors": ["No conversation found with session ID: 99999999-2222-4333-8444-555555555555"]});
-    assert!(Outcome::read(&unknown, None, None).is_unknown_session());
+    assert!(ResultLine::read(&unknown, None, None).is_unknown_session());
     let mut worked = unknown.clone();
     worked["num_turns"] = json!(2);
-    assert!(!Outcome::read(&worked, None, None).is_unknown_session());
+    assert!(!ResultLine::read(&worked, None, None).is_unknown_session());
     for odd in [
         json!(null),
         json!([]),
         json!({"errors": 7, "num_turns": "x", "user_message_uuids": [1, "a"]}),
     ] {
-        assert!(!Outcome::read(&odd, None, None).is_unknown_session());
+        assert!(!ResultLine::read(&odd, None, None).is_unknown_session());
     }
 }
 
@@ -274,7 +274,7 @@ fn a_turn_is_completed_only_if_every_member_of_the_result_agrees() {
 #[test]
 fn a_reason_that_is_not_known_is_kept_beside_an_answer() {
     let unknown = json!({"subtype": "success", "terminal_reason": "completed", "stop_reason": "of_the_future"});
-    let outcome = Outcome::read(&unknown, None, None);
+    let outcome = ResultLine::read(&unknown, None, None);
     let mut signs = EndSigns::default();
     signs.note_event(&trunkline_sdk::protocol::Output::text("Four.").into());
     outcome.sign(&mut signs);

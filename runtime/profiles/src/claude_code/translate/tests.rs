@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use trunkline_sdk::protocol::{AdapterBody, AdapterMessage, SessionId};
 
-use super::super::outcome::Outcome;
+use super::super::outcome::ResultLine;
 use super::*;
 
 /// Returns the events of a transcript, one per line.
@@ -55,7 +55,7 @@ fn shown(translator: &mut Translator, said: ClaudeEvent) -> String {
             answer: Err(why),
         } => format!("refused {request_id}: {why}"),
         ClaudeEvent::Ended(result) => {
-            let outcome = Outcome::read(&result, translator.api_error.clone(), None);
+            let outcome = ResultLine::read(&result, translator.api_error.clone(), None);
             let end = serde_json::to_string(&outcome.end(false)).unwrap();
             format!(
                 "end {end} {}",
@@ -69,8 +69,8 @@ fn shown(translator: &mut Translator, said: ClaudeEvent) -> String {
     }
 }
 
-fn denial() -> crate::agent::turn::Reply {
-    crate::agent::turn::Reply::Decision(trunkline_sdk::Decision::default())
+fn denial() -> crate::agent::turn::UserReply {
+    crate::agent::turn::UserReply::Decision(trunkline_sdk::Decision::default())
 }
 
 /// An event as it is written, without what is the same in all.

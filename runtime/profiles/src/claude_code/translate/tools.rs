@@ -22,12 +22,12 @@ const MOST_ENTRIES: usize = 200;
 /// The calls of a turn, and the plan of the session.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
-    calls: HashMap<String, Call>,
+    calls: HashMap<String, RunningCall>,
     plan: Vec<(String, PlanEntry)>,
 }
 
 #[derive(Debug)]
-struct Call {
+struct RunningCall {
     tool: String,
     input: Value,
     parent: Option<String>,
@@ -96,7 +96,7 @@ impl Tools {
         let call = call.to_owned();
         self.calls.insert(
             call,
-            Call {
+            RunningCall {
                 tool: tool.to_owned(),
                 input,
                 parent: parent.map(str::to_owned),
@@ -155,7 +155,7 @@ impl Tools {
     }
 
     /// Keeps the plan that newer versions make task by task. Says whether it has changed.
-    fn tasks(&mut self, call: &Call, beside: &Value) -> bool {
+    fn tasks(&mut self, call: &RunningCall, beside: &Value) -> bool {
         match call.tool.as_str() {
             "TaskCreate" => {
                 let Some(task) = beside.get("task") else {

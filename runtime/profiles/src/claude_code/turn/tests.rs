@@ -21,14 +21,14 @@ const ASKS: &str = r#"{"type":"control_request","request_id":"q","request":{"sub
 const DONE: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"Hm.","usage":{"input_tokens":1,"output_tokens":1}}"#;
 const ABORTED: &str = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_tools"}"#;
 
-fn says(line: &'static str) -> Input<Line> {
-    Says(Line::Whole(Bytes::from_static(line.as_bytes())))
+fn says(line: &'static str) -> Input<AgentLine> {
+    Says(AgentLine::Whole(Bytes::from_static(line.as_bytes())))
 }
 
 /// Plays a turn of a process that has spoken already or not.
 fn turn(
     has_spoken: bool,
-    inputs: impl IntoIterator<Item = Input<Line>>,
+    inputs: impl IntoIterator<Item = Input<AgentLine>>,
 ) -> (Vec<String>, Option<TurnComplete>) {
     let (mut talk, _) = Talk::begin(None);
     talk.has_spoken = has_spoken;
@@ -46,12 +46,13 @@ fn turn(
         sub_agents: true,
         first_sign: Some((now + wait, wait)),
     };
-    let (running, _) = Running::begin(&mut talk, &mut memory, allowed, &[]);
+    let (running, _) = ClaudeTurn::begin(&mut talk, &mut memory, allowed, &[]);
     let deadlines = Deadlines {
         silence: Some(Duration::from_secs(20)),
         ..Deadlines::default()
     };
-    let engine = Engine::new(running, Watch::starting_at(deadlines, now)).begin(Running::ask_again);
+    let engine =
+        Engine::new(running, Watch::starting_at(deadlines, now)).begin(ClaudeTurn::ask_again);
     let played = play(engine, now, inputs);
     let end = played.end.and_then(|(mut running, finish)| {
         let outcome = running.outcome.take()?;
@@ -60,8 +61,8 @@ fn turn(
     (played.done, end)
 }
 
-fn denial() -> Reply {
-    Reply::Decision(Decision::default())
+fn denial() -> UserReply {
+    UserReply::Decision(Decision::default())
 }
 
 #[test]

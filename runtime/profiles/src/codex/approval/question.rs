@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use trunkline_sdk::protocol::{Choice, QuestionField};
 use trunkline_sdk::{Answer, FieldKind, Question};
 
-use super::{Ask, consent, text};
+use super::{ApprovalRequest, consent, text};
 use crate::agent::elicitation::Elicitation;
 use crate::agent::read::list;
 
@@ -20,7 +20,7 @@ pub(crate) enum Form {
     Elicitation(Elicitation),
 }
 
-pub(super) fn questions(params: &Value) -> Ask {
+pub(super) fn questions(params: &Value) -> ApprovalRequest {
     let asked: Vec<_> = list(params, "questions").iter().take(MOST_FIELDS).collect();
     let prompt = asked
         .iter()
@@ -56,18 +56,18 @@ pub(super) fn questions(params: &Value) -> Ask {
             default: None,
         });
     }
-    Ask::Question(question, Form::Answers)
+    ApprovalRequest::Question(question, Form::Answers)
 }
 
 /// A question of an MCP server. A form without fields asks for consent: a permission.
-pub(super) fn elicitation(params: &Value) -> Ask {
+pub(super) fn elicitation(params: &Value) -> ApprovalRequest {
     let is_empty = |fields: &Map<String, Value>| fields.is_empty();
     let fields = params["requestedSchema"]["properties"].as_object();
     if text(params, "mode") != "url" && fields.is_none_or(is_empty) {
         return consent(params, text(params, "message"), text(params, "serverName"));
     }
     let (question, elicitation) = Elicitation::read(params);
-    Ask::Question(question, Form::Elicitation(elicitation))
+    ApprovalRequest::Question(question, Form::Elicitation(elicitation))
 }
 
 impl Form {

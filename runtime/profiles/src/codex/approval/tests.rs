@@ -4,8 +4,8 @@ use super::*;
 
 /// Returns the answer of each option, by its id.
 fn permission(method: &str, params: &Value) -> (Permission, Answers) {
-    match Ask::from_request(method, params, &Translator::default()) {
-        Ask::Permission(permission, answers) => (*permission, answers),
+    match ApprovalRequest::from_request(method, params, &Translator::default()) {
+        ApprovalRequest::Permission(permission, answers) => (*permission, answers),
         other => panic!("{other:?}"),
     }
 }
@@ -108,7 +108,7 @@ fn questions_are_fields_and_answers_are_written_back() {
         {"id": "q", "header": "H", "question": "Which?", "options": [{"label": "A", "description": "first"}]},
         {"id": "s", "header": "H", "question": "Secret?", "isSecret": true},
     ]});
-    let Ask::Question(question, form) = Ask::from_request(
+    let ApprovalRequest::Question(question, form) = ApprovalRequest::from_request(
         "item/tool/requestUserInput",
         &params,
         &Translator::default(),
@@ -136,7 +136,9 @@ fn an_mcp_server_asks_for_values_or_for_consent() {
         "type": "object", "properties": {"name": {"type": "string"}, "n": {"type": "integer"}}, "required": ["n"],
     }});
     let method = "mcpServer/elicitation/request";
-    let Ask::Question(_, form) = Ask::from_request(method, &params, &Translator::default()) else {
+    let ApprovalRequest::Question(_, form) =
+        ApprovalRequest::from_request(method, &params, &Translator::default())
+    else {
         panic!("a question")
     };
     let mut answer = Answer::default();
@@ -167,15 +169,15 @@ fn any_shape_of_a_request_is_taken() {
         ] {
             assert!(
                 !matches!(
-                    Ask::from_request(method, &params, &Translator::default()),
-                    Ask::Unknown
+                    ApprovalRequest::from_request(method, &params, &Translator::default()),
+                    ApprovalRequest::Unknown
                 ),
                 "{method}"
             );
         }
     }
     assert!(matches!(
-        Ask::from_request("item/tool/call", &json!({}), &Translator::default()),
-        Ask::Unknown
+        ApprovalRequest::from_request("item/tool/call", &json!({}), &Translator::default()),
+        ApprovalRequest::Unknown
     ));
 }

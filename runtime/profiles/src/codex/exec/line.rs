@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::fault::Fault;
-use super::super::translate::{End, Event, Translator};
+use super::super::fault::CodexError;
+use super::super::translate::{CodexEvent, ReportedEnd, Translator};
 use super::super::usage::read_tokens;
 
 /// Meaning of a line.
@@ -11,14 +11,14 @@ use super::super::usage::read_tokens;
 pub(super) enum Meaning {
     /// The thread's id.
     Thread(String),
-    Events(Vec<Event>),
+    Events(Vec<CodexEvent>),
     /// The line is not JSON.
     Noise,
 }
 
 /// Translates the lines of one process, whose items are numbered from 0 in each.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct ExecLines {
     pub(super) translator: Translator,
     run: u64,
 }
@@ -26,7 +26,7 @@ pub(super) struct Lines {
 /// The turn that the translator knows: `exec` has one a process, and does not name it.
 const TURN: &str = "turn";
 
-impl Lines {
+impl ExecLines {
     /// A process begins.
     pub(super) fn begin(&mut self) {
         self.run += 1;
@@ -58,18 +58,18 @@ impl Lines {
                 if let Some(usage) = event.get("usage") {
                     self.translator.meter.read_total(read_tokens(usage));
                 }
-                vec![Event::Ended(End::Completed)]
+                vec![CodexEvent::Ended(ReportedEnd::Completed)]
             }
             "turn.failed" => {
-                let fault = event.get("error").map(Fault::from_error);
-                vec![Event::Ended(End::Failed(fault))]
+                let fault = event.get("error").map(CodexError::from_error);
+                vec![CodexEvent::Ended(ReportedEnd::Failed(fault))]
             }
             "error" => {
-                let fault = Fault::from_error(&event);
+                let fault = CodexError::from_error(&event);
                 vec![if fault.message.starts_with("Reconnecting...") {
-                    Event::Retries(fault)
+                    CodexEvent::Retries(fault)
                 } else {
-                    Event::Error(fault)
+                    CodexEvent::Error(fault)
                 }]
             }
             _ => Vec::new(),
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     /// Plays the lines of one process.
-    fn play(lines: &mut Lines, text: &str) -> Vec<String> {
+    fn play(lines: &mut ExecLines, text: &str) -> Vec<String> {
         lines.begin();
         let mut told = Vec::new();
         for line in text.lines() {
@@ -92,24 +92,26 @@ mod tests {
                 Meaning::Thread(id) => told.push(format!("thread {id}")),
                 Meaning::Noise => {}
                 Meaning::Events(events) => told.extend(events.iter().map(|event| match event {
-                    Event::Tell(AdapterBody::Output(output)) => {
+                    CodexEvent::Tell(AdapterBody::Output(output)) => {
                         format!("output {}", output.content)
                     }
-                    Event::Tell(AdapterBody::ToolStart(start)) => {
+                    CodexEvent::Tell(AdapterBody::ToolStart(start)) => {
                         format!("start {} {}", start.tool_call_id, start.tool)
                     }
-                    Event::Tell(AdapterBody::ToolEnd(end)) => {
+                    CodexEvent::Tell(AdapterBody::ToolEnd(end)) => {
                         format!(
                             "end {:?} {:?}",
                             end.content.as_deref().unwrap_or_default(),
                             end.is_error
                         )
                     }
-                    Event::Tell(other) => format!("{:?}", other.kind()),
-                    Event::Retries(_) => "retries".to_owned(),
-                    Event::Error(fault) => format!("error {}", fault.told()),
-                    Event::Ended(End::Failed(Some(fault))) => format!("failed {}", fault.told()),
-                    Event::Ended(end) => format!("{end:?}"),
+                    CodexEvent::Tell(other) => format!("{:?}", other.kind()),
+                    CodexEvent::Retries(_) => "retries".to_owned(),
+                    CodexEvent::Error(fault) => format!("error {}", fault.told()),
+                    CodexEvent::Ended(ReportedEnd::Failed(Some(fault))) => {
+                        format!("failed {}", fault.told())
+                    }
+                    CodexEvent::Ended(end) => format!("{end:?}"),
                 })),
             }
         }
@@ -126,9 +128,9 @@ mod tests {
 {"type":"item.updated","item":{"id":"item_2","type":"todo_list","items":[{"text":"x","completed":true}]}}
 not json
 {"type":"turn.completed","usage":{"input_tokens":10,"output_tokens":2}}"#;
-        let mut lines = Lines {
+        let mut lines = ExecLines {
             translator: Translator::fresh(),
-            ..Lines::default()
+            ..ExecLines::default()
         };
         let told = play(&mut lines, run);
         assert_eq!(
@@ -164,7 +166,7 @@ not json
 
     #[test]
     fn of_a_thread_begun_elsewhere_the_first_runs_usage_is_unknown() {
-        let mut lines = Lines::default();
+        let mut lines = ExecLines::default();
         play(
             &mut lines,
             r#"{"type":"turn.completed","usage":{"input_tokens":100,"output_tokens":2}}"#,
@@ -186,7 +188,7 @@ not json
 
     #[test]
     fn retries_failures_and_older_updates() {
-        let mut lines = Lines::default();
+        let mut lines = ExecLines::default();
         let failed = r#"{"type":"error","message":"Reconnecting... 1/1 (unexpected status 401 Unauthorized)"}
 {"type":"error","message":"unexpected status 401 Unauthorized"}
 {"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized"}}"#;

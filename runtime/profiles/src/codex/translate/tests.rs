@@ -14,7 +14,7 @@ fn translator() -> Translator {
     translator
 }
 
-fn note(translator: &mut Translator, method: &str, mut params: Value) -> Vec<Event> {
+fn note(translator: &mut Translator, method: &str, mut params: Value) -> Vec<CodexEvent> {
     params["threadId"] = THREAD.into();
     if params.get("turnId").is_none() {
         params["turnId"] = "t".into();
@@ -23,15 +23,17 @@ fn note(translator: &mut Translator, method: &str, mut params: Value) -> Vec<Eve
 }
 
 /// The events in a line each: what a host reads of them.
-fn told(events: &[Event]) -> Vec<String> {
+fn told(events: &[CodexEvent]) -> Vec<String> {
     let text = |json: &Option<Json>| {
         json.as_ref()
             .map_or_else(String::new, |json| json.get().to_owned())
     };
-    let line = |event: &Event| match event {
-        Event::Tell(AdapterBody::Output(output)) => format!("output {}", output.content),
-        Event::Tell(AdapterBody::Thinking(thinking)) => format!("thinking {}", thinking.content),
-        Event::Tell(AdapterBody::ToolStart(start)) => {
+    let line = |event: &CodexEvent| match event {
+        CodexEvent::Tell(AdapterBody::Output(output)) => format!("output {}", output.content),
+        CodexEvent::Tell(AdapterBody::Thinking(thinking)) => {
+            format!("thinking {}", thinking.content)
+        }
+        CodexEvent::Tell(AdapterBody::ToolStart(start)) => {
             format!(
                 "start {} {} {}",
                 start.tool_call_id,
@@ -39,27 +41,27 @@ fn told(events: &[Event]) -> Vec<String> {
                 text(&start.input)
             )
         }
-        Event::Tell(AdapterBody::ToolUpdate(update)) => {
+        CodexEvent::Tell(AdapterBody::ToolUpdate(update)) => {
             format!("update {}", update.content.as_deref().unwrap_or_default())
         }
-        Event::Tell(AdapterBody::ToolEnd(end)) => {
+        CodexEvent::Tell(AdapterBody::ToolEnd(end)) => {
             let content = end.content.as_deref().unwrap_or_default();
             let error = end.is_error == Some(true);
             format!("end {}{content}", if error { "failed " } else { "" })
         }
-        Event::Tell(AdapterBody::Plan(plan)) => format!("plan {}", plan.entries.len()),
-        Event::Tell(AdapterBody::ContextUsage(usage)) => {
+        CodexEvent::Tell(AdapterBody::Plan(plan)) => format!("plan {}", plan.entries.len()),
+        CodexEvent::Tell(AdapterBody::ContextUsage(usage)) => {
             format!(
                 "context {:?}/{:?}",
                 usage.used_tokens.unwrap_or(0),
                 usage.total_tokens.unwrap_or(0)
             )
         }
-        Event::Tell(other) => format!("{:?}", other.kind()),
-        Event::Retries(fault) => format!("retries {}", fault.told()),
-        Event::Error(fault) => format!("error {}", fault.told()),
-        Event::Ended(End::Failed(Some(fault))) => format!("failed {}", fault.told()),
-        Event::Ended(end) => format!("{end:?}"),
+        CodexEvent::Tell(other) => format!("{:?}", other.kind()),
+        CodexEvent::Retries(fault) => format!("retries {}", fault.told()),
+        CodexEvent::Error(fault) => format!("error {}", fault.told()),
+        CodexEvent::Ended(ReportedEnd::Failed(Some(fault))) => format!("failed {}", fault.told()),
+        CodexEvent::Ended(end) => format!("{end:?}"),
     };
     events.iter().map(line).collect()
 }
@@ -170,7 +172,7 @@ fn file_changes_have_their_tool_and_their_diffs() {
         );
         assert_eq!(translator.changes("f").len(), 1);
         let events = note(&mut translator, "item/completed", change(kind));
-        let [Event::Tell(AdapterBody::ToolEnd(end))] = &events[..] else {
+        let [CodexEvent::Tell(AdapterBody::ToolEnd(end))] = &events[..] else {
             panic!("{events:?}")
         };
         let diffs = end.diffs.clone().unwrap();
@@ -305,8 +307,8 @@ fn limits_are_told_when_they_change() {
     let mut translator = translator();
     let first = note(&mut translator, "account/rateLimits/updated", limits(50));
     let [
-        Event::Tell(AdapterBody::RateLimit(five)),
-        Event::Tell(AdapterBody::RateLimit(week)),
+        CodexEvent::Tell(AdapterBody::RateLimit(five)),
+        CodexEvent::Tell(AdapterBody::RateLimit(week)),
     ] = &first[..]
     else {
         panic!("{first:?}")

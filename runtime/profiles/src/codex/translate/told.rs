@@ -8,28 +8,28 @@ use trunkline_sdk::protocol::{
 };
 use trunkline_sdk::{Category, PlanEntry, PlanStatus};
 
-use super::{Event, call};
+use super::{CodexEvent, call};
 use crate::agent::failure;
 
 /// The longest text that one event carries, in bytes.
 pub(super) const PIECE: usize = 256 * 1024;
 
-pub(super) fn tell(body: impl Into<AdapterBody>) -> Vec<Event> {
-    vec![Event::Tell(body.into())]
+pub(super) fn tell(body: impl Into<AdapterBody>) -> Vec<CodexEvent> {
+    vec![CodexEvent::Tell(body.into())]
 }
 
 /// A text in pieces that one message carries.
-fn in_pieces<E: Into<AdapterBody>>(mut text: &str, event: impl Fn(&str) -> E) -> Vec<Event> {
+fn in_pieces<E: Into<AdapterBody>>(mut text: &str, event: impl Fn(&str) -> E) -> Vec<CodexEvent> {
     let mut events = Vec::new();
     while !text.is_empty() {
         let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE));
-        events.push(Event::Tell(event(piece).into()));
+        events.push(CodexEvent::Tell(event(piece).into()));
         text = rest;
     }
     events
 }
 
-pub(super) fn output(id: &str, text: &str) -> Vec<Event> {
+pub(super) fn output(id: &str, text: &str) -> Vec<CodexEvent> {
     let message_id = MessageId::new(id).ok();
     in_pieces(text, |piece| Output {
         message_id: message_id.clone(),
@@ -37,7 +37,7 @@ pub(super) fn output(id: &str, text: &str) -> Vec<Event> {
     })
 }
 
-pub(super) fn thinking(id: &str, text: &str) -> Vec<Event> {
+pub(super) fn thinking(id: &str, text: &str) -> Vec<CodexEvent> {
     let message_id = MessageId::new(id).ok();
     in_pieces(text, |piece| Thinking {
         content: piece.to_owned(),
@@ -46,7 +46,7 @@ pub(super) fn thinking(id: &str, text: &str) -> Vec<Event> {
     })
 }
 
-pub(super) fn printed(id: &str, text: &str) -> Vec<Event> {
+pub(super) fn printed(id: &str, text: &str) -> Vec<CodexEvent> {
     let Some(call) = call(id) else {
         return Vec::new();
     };
@@ -56,7 +56,7 @@ pub(super) fn printed(id: &str, text: &str) -> Vec<Event> {
     })
 }
 
-pub(super) fn progress(message: Option<&Value>) -> Vec<Event> {
+pub(super) fn progress(message: Option<&Value>) -> Vec<CodexEvent> {
     match message.and_then(Value::as_str) {
         Some(message) => {
             let message = failure::message(message);
@@ -69,7 +69,7 @@ pub(super) fn progress(message: Option<&Value>) -> Vec<Event> {
     }
 }
 
-pub(super) fn rerouted(params: &Value) -> Vec<Event> {
+pub(super) fn rerouted(params: &Value) -> Vec<CodexEvent> {
     let text = |key: &str| params[key].as_str().unwrap_or("?");
     let message = format!(
         "the model {} answers in place of {}",
@@ -82,7 +82,7 @@ pub(super) fn rerouted(params: &Value) -> Vec<Event> {
     })
 }
 
-pub(super) fn mcp_status(params: &Value) -> Vec<Event> {
+pub(super) fn mcp_status(params: &Value) -> Vec<CodexEvent> {
     if params["status"].as_str() != Some("failed") {
         return Vec::new();
     }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use trunkline_sdk::Error;
 
 use super::super::process::{NOT_NOW, gone};
-use super::line::{Call, Command, Message};
+use super::line::{Command, Message, ServerCall};
 use super::taken;
 use crate::agent::rpc::{Arrival, CallError, Mail};
 use crate::agent::turn::{EarlierTurn, Out};
@@ -47,7 +47,7 @@ impl EarlierTurn for InterruptedTurn<'_> {
             Message::Gone(ended) => Some(Err(gone(&ended))),
             Message::Arrival(Arrival::Taken) => Some(Err(taken())),
             // No turn is active: it has ended.
-            Message::Called(Call::Interrupt, Err(CallError::Rpc(_))) => Some(Ok(true)),
+            Message::Called(ServerCall::Interrupt, Err(CallError::Rpc(_))) => Some(Ok(true)),
             Message::Called(..)
             | Message::Arrival(Arrival::Mail(Mail::Alive) | Arrival::Lost(_)) => None,
         }

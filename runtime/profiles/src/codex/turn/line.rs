@@ -8,8 +8,8 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::super::conversation::Link;
-use crate::agent::process::{Ended, InputClosed};
+use super::super::conversation::ThreadLink;
+use crate::agent::process::{InputClosed, ProcessEnd};
 use crate::agent::rpc::{Arrival, CallError, Id};
 use crate::agent::turn::Pipe;
 
@@ -25,7 +25,7 @@ const ACCOUNT: Duration = Duration::from_secs(15);
 
 /// A call, by what it is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Call {
+pub(super) enum ServerCall {
     Begin,
     Interrupt,
     /// The login status.
@@ -36,7 +36,7 @@ pub(super) enum Call {
     Word,
 }
 
-impl Call {
+impl ServerCall {
     fn method(self) -> &'static str {
         match self {
             Self::Begin => "turn/start",
@@ -51,7 +51,7 @@ impl Call {
 #[derive(Debug)]
 pub(super) enum Command {
     /// A call and its longest time. Its answer is a message.
-    Call(Call, Value, Duration),
+    Call(ServerCall, Value, Duration),
     /// The answer to a request.
     Answer(Id, Value),
     /// A request cannot be asked, and why.
@@ -63,13 +63,17 @@ pub(super) enum Command {
 impl Command {
     /// Asks whether someone has logged in.
     pub(super) fn account() -> Self {
-        Self::Call(Call::Account, json!({ "refreshToken": false }), ACCOUNT)
+        Self::Call(
+            ServerCall::Account,
+            json!({ "refreshToken": false }),
+            ACCOUNT,
+        )
     }
 
     /// Interrupts a turn of a thread.
     pub(super) fn interrupt(thread: &str, turn: &str) -> Self {
         Self::Call(
-            Call::Interrupt,
+            ServerCall::Interrupt,
             json!({ "threadId": thread, "turnId": turn }),
             INTERRUPT,
         )
@@ -81,19 +85,19 @@ impl Command {
 pub(super) enum Message {
     Arrival(Arrival),
     /// The app server has ended.
-    Gone(Ended),
-    Called(Call, Result<Value, CallError>),
+    Gone(ProcessEnd),
+    Called(ServerCall, Result<Value, CallError>),
 }
 
 /// Reads and writes for one turn.
 pub(super) struct ThreadLine<'l> {
-    link: &'l Link,
+    link: &'l ThreadLink,
     /// Calls without an answer, and answers that are being sent.
     open: FuturesUnordered<BoxFuture<'l, Option<Message>>>,
 }
 
 impl<'l> ThreadLine<'l> {
-    pub(super) fn new(link: &'l Link) -> Self {
+    pub(super) fn new(link: &'l ThreadLink) -> Self {
         Self {
             link,
             open: FuturesUnordered::new(),
@@ -103,7 +107,7 @@ impl<'l> ThreadLine<'l> {
 
 /// Interrupts a turn of a thread that another session has resumed. By its id, so it is not a turn
 /// of that one.
-pub(super) async fn give_up(link: &Link, turn: &str) {
+pub(super) async fn give_up(link: &ThreadLink, turn: &str) {
     if !turn.is_empty() {
         let params = json!({ "threadId": link.thread, "turnId": turn });
         let call = link

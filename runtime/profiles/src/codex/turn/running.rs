@@ -6,20 +6,20 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use trunkline_sdk::{Category, Error, Status};
 
-use super::super::approval::{Answers, Ask, Form};
+use super::super::approval::{Answers, ApprovalRequest, Form};
 use super::super::conversation::{ANSWER, Thread};
 use super::super::login;
 use super::super::process::gone;
 use super::super::request;
 use super::super::retries::Retries;
 use super::super::translate::Translator;
-use super::line::{Call, Command, INTERRUPT, Message, STOP};
+use super::line::{Command, INTERRUPT, Message, STOP, ServerCall};
 use crate::agent::end::EndSigns;
 use crate::agent::failure;
-use crate::agent::process::Ended;
-use crate::agent::report::Report;
+use crate::agent::process::ProcessEnd;
+use crate::agent::report::TurnReport;
 use crate::agent::rpc::{Arrival, CallError, Id, Mail};
-use crate::agent::turn::{Dialect, Grace, Out, Reply};
+use crate::agent::turn::{Dialect, Grace, Out, UserReply};
 
 /// The most requests and steers of a turn that are open at a time.
 const MOST_OPEN: usize = 256;
@@ -42,7 +42,7 @@ enum ReplyForm {
 }
 
 /// A turn that runs.
-pub(super) struct Running<'t> {
+pub(super) struct CodexTurn<'t> {
     id: &'t str,
     translator: &'t mut Translator,
     /// A turn that may run on, after its host was reported of its end.
@@ -66,9 +66,9 @@ pub(super) struct Running<'t> {
     pub(super) signs: EndSigns,
 }
 
-impl<'t> Running<'t> {
+impl<'t> CodexTurn<'t> {
     /// A turn of the thread of this id, and what emits its events.
-    pub(super) fn new(id: &'t str, thread: &'t mut Thread) -> (Self, &'t mut Report) {
+    pub(super) fn new(id: &'t str, thread: &'t mut Thread) -> (Self, &'t mut TurnReport) {
         let Thread {
             translator,
             unfinished,
@@ -154,7 +154,7 @@ impl<'t> Running<'t> {
                 let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
                 self.ask(
                     id,
-                    Ask::from_request(&method, &params, self.translator),
+                    ApprovalRequest::from_request(&method, &params, self.translator),
                     out,
                 );
             }
@@ -167,25 +167,27 @@ impl<'t> Running<'t> {
         }
     }
 
-    fn gone(&mut self, ended: &Ended, out: &mut Out<Command>) {
+    fn gone(&mut self, ended: &ProcessEnd, out: &mut Out<Command>) {
         *self.unfinished = None;
         self.signs.report(Err(gone(ended)));
         self.is_over(Over::Ended, out);
     }
 
     /// Asks a person, or refuses what cannot be asked.
-    fn ask(&mut self, id: Id, ask: Ask, out: &mut Out<Command>) {
+    fn ask(&mut self, id: Id, ask: ApprovalRequest, out: &mut Out<Command>) {
         let key = id.text().to_owned();
         let form = match ask {
-            Ask::Permission(permission, answers) if self.asked.len() < MOST_OPEN => {
+            ApprovalRequest::Permission(permission, answers) if self.asked.len() < MOST_OPEN => {
                 out.ask(key.as_str(), *permission);
                 ReplyForm::Decision(Box::new(answers))
             }
-            Ask::Question(question, form) if self.asked.len() < MOST_OPEN => {
+            ApprovalRequest::Question(question, form) if self.asked.len() < MOST_OPEN => {
                 out.ask(key.as_str(), question);
                 ReplyForm::Values(form)
             }
-            Ask::Permission(..) | Ask::Question(..) | Ask::Unknown => {
+            ApprovalRequest::Permission(..)
+            | ApprovalRequest::Question(..)
+            | ApprovalRequest::Unknown => {
                 return out.send(Command::Refuse(id, "this cannot be asked"));
             }
         };
@@ -193,7 +195,7 @@ impl<'t> Running<'t> {
     }
 
     /// Adds words to the turn, if it has begun.
-    fn steer_with(&mut self, call: Call, words: &str, out: &mut Out<Command>) {
+    fn steer_with(&mut self, call: ServerCall, words: &str, out: &mut Out<Command>) {
         let Some(turn) = self.translator.turn() else {
             return;
         };
@@ -212,7 +214,7 @@ impl<'t> Running<'t> {
     }
 }
 
-impl Dialect for Running<'_> {
+impl Dialect for CodexTurn<'_> {
     type Message = Message;
     type Command = Command;
 
@@ -220,26 +222,26 @@ impl Dialect for Running<'_> {
         match message {
             Message::Arrival(arrival) => self.arrival(arrival, now, out),
             Message::Gone(ended) => self.gone(&ended, out),
-            Message::Called(Call::Begin, begun) => self.begun(begun, out),
+            Message::Called(ServerCall::Begin, begun) => self.begun(begun, out),
             // The app server does not even answer; the turns of other threads may end yet.
-            Message::Called(Call::Interrupt, Err(CallError::Late { .. })) => {
+            Message::Called(ServerCall::Interrupt, Err(CallError::Late { .. })) => {
                 out.send(Command::Retire)
             }
-            Message::Called(Call::Interrupt, _) => {}
-            Message::Called(Call::Account, answer) => {
+            Message::Called(ServerCall::Interrupt, _) => {}
+            Message::Called(ServerCall::Account, answer) => {
                 if answer.is_ok_and(|answer| login::is_missing(&answer)) {
                     self.retries.has_no_login();
                     // Another one reads a login that is made meanwhile.
                     out.send(Command::Retire);
                 }
             }
-            Message::Called(Call::Steer(number), answer) => {
+            Message::Called(ServerCall::Steer(number), answer) => {
                 self.steers -= 1;
                 let refused = |error: CallError| failure::message(&error.to_string());
                 out.steered(number, answer.map(drop).map_err(refused));
             }
             // The denial itself was reported.
-            Message::Called(Call::Word, _) => self.steers -= 1,
+            Message::Called(ServerCall::Word, _) => self.steers -= 1,
         }
     }
 
@@ -261,15 +263,15 @@ impl Dialect for Running<'_> {
     }
 
     fn steer(&mut self, number: u64, text: &str, out: &mut Out<Command>) {
-        self.steer_with(Call::Steer(number), text, out);
+        self.steer_with(ServerCall::Steer(number), text, out);
     }
 
-    fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<Command>) {
+    fn replied(&mut self, id: &str, reply: UserReply, out: &mut Out<Command>) {
         let Some((id, form)) = self.asked.remove(id) else {
             return;
         };
         match (form, reply) {
-            (ReplyForm::Decision(answers), Reply::Decision(decision)) => {
+            (ReplyForm::Decision(answers), UserReply::Decision(decision)) => {
                 out.send(Command::Answer(id, answers.reply(&decision)));
                 if decision.is_approved() || self.is_leaving {
                     return;
@@ -279,15 +281,15 @@ impl Dialect for Running<'_> {
                     self.is_denied = true;
                     out.fail(Error::stopped());
                 } else if let Some(word) = decision.message.filter(|word| !word.trim().is_empty()) {
-                    self.steer_with(Call::Word, &word, out);
+                    self.steer_with(ServerCall::Word, &word, out);
                 }
             }
-            (ReplyForm::Values(form), Reply::Answer(answer)) => {
+            (ReplyForm::Values(form), UserReply::Answer(answer)) => {
                 out.send(Command::Answer(id, form.into_reply(&answer)));
             }
             // A request has the reply of its kind.
-            (ReplyForm::Decision(_), Reply::Answer(_))
-            | (ReplyForm::Values(_), Reply::Decision(_)) => {}
+            (ReplyForm::Decision(_), UserReply::Answer(_))
+            | (ReplyForm::Values(_), UserReply::Decision(_)) => {}
         }
     }
 

@@ -3,7 +3,7 @@
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::super::template::{OF_TURN, Place, Template, Values};
+use super::super::template::{OF_TURN, Template, ValuePosition, Values};
 
 /// A URL with placeholders behind its host.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
@@ -25,7 +25,7 @@ impl std::fmt::Debug for Address {
 impl Address {
     /// The URL of one request. A value such as `..` would lead elsewhere.
     pub(crate) fn render(&self, values: &Values) -> Result<Url, String> {
-        let url = Url::parse(&self.template.render(values, Place::Url));
+        let url = Url::parse(&self.template.render(values, ValuePosition::Url));
         let url = url.map_err(|error| format!("no URL: {error}"))?;
         if segments(&url) != self.segments {
             return Err("another path: a value is `.` or `..`".to_owned());
@@ -54,7 +54,7 @@ impl Address {
 fn samples(template: &Template) -> Result<[Url; 2], String> {
     let read = |sample| {
         let values = Values::from(OF_TURN.map(|name| (name, sample)));
-        Url::parse(&template.render(&values, Place::Url))
+        Url::parse(&template.render(&values, ValuePosition::Url))
             .map_err(|error| format!("no URL: {error}"))
     };
     Ok([read("a")?, read("b")?])

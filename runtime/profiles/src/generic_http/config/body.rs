@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::template::{Place, Template, Values};
+use super::super::template::{Template, ValuePosition, Values};
 
 /// The body of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -41,7 +41,7 @@ impl JsonBody {
         let mut rendered = self
             .templates
             .iter()
-            .map(|text| text.render(values, Place::Plain));
+            .map(|text| text.render(values, ValuePosition::Plain));
         replace_strings(&self.value, &mut |_| rendered.next().unwrap_or_default())
     }
 }

@@ -6,7 +6,7 @@ use reqwest::header::{HeaderName, HeaderValue};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
-use super::super::template::{Place, Template, Values};
+use super::super::template::{Template, ValuePosition, Values};
 
 /// The headers of every request, by name.
 #[derive(Debug, Clone, Default)]
@@ -73,7 +73,7 @@ impl Header {
     /// The value for one request. Marked as sensitive, so that no log shows it.
     pub(crate) fn value(&self, values: &Values) -> Result<HeaderValue, String> {
         let text = match self {
-            Self::Text(template) => template.render(values, Place::Plain),
+            Self::Text(template) => template.render(values, ValuePosition::Plain),
             Self::FromEnv { variable, prefix } => match std::env::var(variable) {
                 Ok(value) if !value.is_empty() => format!("{prefix}{}", value.trim_end()),
                 Ok(_) => return Err(format!("the variable {variable} is empty")),

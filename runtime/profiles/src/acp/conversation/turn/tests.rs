@@ -5,7 +5,7 @@ use serde_json::value::to_raw_value;
 use trunkline_sdk::Decision;
 
 use super::super::super::initialize::{InitializeResponse, Quirks};
-use super::super::super::line::Request;
+use super::super::super::line::AgentRequest;
 use super::super::super::requests::AllowedCommands;
 use super::super::super::session::Permissions;
 use super::super::super::terminals::Order;
@@ -39,21 +39,24 @@ fn asks(number: u64) -> Input<Message> {
     let call = json!({"toolCallId": "c", "title": "ls", "kind": "execute"});
     Says(Message::Request(
         id(number),
-        Request::Tool(json!({"toolCall": call, "options": options})),
+        AgentRequest::Tool(json!({"toolCall": call, "options": options})),
     ))
 }
 
 fn runs(number: u64) -> Input<Message> {
     let order = Box::new(Order::from_params(&json!({"command": "ls"})).unwrap());
-    Says(Message::Request(id(number), Request::Terminal(order, None)))
+    Says(Message::Request(
+        id(number),
+        AgentRequest::Terminal(order, None),
+    ))
 }
 
 fn prompted() -> Input<Message> {
     Says(Message::Prompted(Ok(json!({"stopReason": "end_turn"}))))
 }
 
-fn denial() -> Reply {
-    Reply::Decision(Decision::default())
+fn denial() -> UserReply {
+    UserReply::Decision(Decision::default())
 }
 
 /// Plays a turn: what is done, and the requests that are open at its end.
@@ -73,7 +76,7 @@ fn turn_after(
     inputs: impl IntoIterator<Item = Input<Message>>,
 ) -> (Vec<String>, usize) {
     turn_of(
-        Reader::new(Quirks::default()),
+        UpdateReader::new(Quirks::default()),
         has_answered,
         permissions,
         is_prompted,
@@ -82,14 +85,14 @@ fn turn_after(
 }
 
 fn running<'r>(
-    reader: &'r mut Reader,
+    reader: &'r mut UpdateReader,
     terminals: &'r Terminals,
     requests: Requests<'r>,
-) -> Running<'r> {
-    Running {
+) -> AcpTurn<'r> {
+    AcpTurn {
         reader,
         terminals,
-        answer: Answer::default(),
+        answer: TurnAnswer::default(),
         requests,
         first_word: None,
         has_answered: false,
@@ -107,7 +110,7 @@ fn running<'r>(
 }
 
 fn turn_of(
-    mut reader: Reader,
+    mut reader: UpdateReader,
     has_answered: bool,
     permissions: Permissions,
     is_prompted: bool,
@@ -146,7 +149,7 @@ fn ask(inputs: impl IntoIterator<Item = Input<Message>>) -> Vec<String> {
 /// The end of a turn: its status, and its failure or the agent's reason.
 fn ended(inputs: impl IntoIterator<Item = Input<Message>>) -> (&'static str, String) {
     let initialized = InitializeResponse::parse(&json!({"protocolVersion": 1})).unwrap();
-    let mut reader = Reader::default();
+    let mut reader = UpdateReader::default();
     let terminals = Terminals::default();
     let allowed_commands = AllowedCommands::default();
     let running = running(
@@ -288,7 +291,7 @@ fn a_model_that_never_speaks_has_no_provider() {
         ("kilo/a/b", "without a provider"),
         ("mine/a", "its model can be reached"),
     ] {
-        let mut reader = Reader::new(Quirks::default());
+        let mut reader = UpdateReader::new(Quirks::default());
         reader
             .choices
             .read(&json!({"configOptions": [{"id": "model", "currentValue": model}]}));
@@ -318,7 +321,7 @@ fn a_permission_is_asked_after_its_call_and_its_reply_is_an_option() {
     let ends = || {
         let mut decision = Decision::default();
         decision.end_turn = true;
-        Reply::Decision(decision)
+        UserReply::Decision(decision)
     };
     let done = ask([asks(7), Input::Reply("7", ends), prompted()]);
     assert!(
@@ -417,13 +420,13 @@ fn a_terminal_runs_unasked_only_what_a_person_was_shown() {
         let mut requests = Requests::new(Permissions::Ask, &allowed_commands);
         let mut take = |number: u64| {
             let order = Box::new(Order::from_params(&terminal).unwrap());
-            let request = Request::Terminal(order, None);
+            let request = AgentRequest::Terminal(order, None);
             let out = &mut Out::default();
             requests
                 .take(
                     id(number),
                     request,
-                    &mut Reader::default(),
+                    &mut UpdateReader::default(),
                     &mut Vec::new(),
                     out,
                 )
@@ -462,12 +465,12 @@ fn a_terminal_runs_unasked_only_what_a_person_was_shown() {
     allowed_commands.add(&words);
     allowed_commands.clear();
     let order = Order::from_params(&json!({"command": "rm", "args": ["a", "b"]})).unwrap();
-    let request = Request::Terminal(Box::new(order), None);
+    let request = AgentRequest::Terminal(Box::new(order), None);
     let mut requests = Requests::new(Permissions::Ask, &allowed_commands);
     let taken = requests.take(
         id(9),
         request,
-        &mut Reader::default(),
+        &mut UpdateReader::default(),
         &mut Vec::new(),
         &mut Out::default(),
     );

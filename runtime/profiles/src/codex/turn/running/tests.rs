@@ -36,7 +36,7 @@ fn asks() -> Input<Message> {
 
 fn begun() -> Input<Message> {
     Says(Message::Called(
-        Call::Begin,
+        ServerCall::Begin,
         Ok(json!({"turn": {"id": "u"}})),
     ))
 }
@@ -70,7 +70,7 @@ fn judged_turn(
     let mut spoken = false;
     let mut last_turn = None;
     let settings = Settings::default();
-    let running = Running {
+    let running = CodexTurn {
         id: "t",
         translator: &mut translator,
         unfinished: &mut unfinished,
@@ -99,7 +99,7 @@ fn judged_turn(
     let Some((running, finish)) = played.end else {
         return (played.done, None, None);
     };
-    let Running {
+    let CodexTurn {
         over, mut signs, ..
     } = running;
     signs.cut(finish.why);
@@ -117,7 +117,7 @@ fn a_turn_is_read_until_codex_ends_it() {
     let (done, over) = turn([begun(), delta(), completed("completed")]);
     assert_eq!(done, ["Hm.", "ended"]);
     assert!(matches!(over, Some(Over::Ended)));
-    let (done, over) = turn([Says(Message::Called(Call::Begin, Ok(json!({}))))]);
+    let (done, over) = turn([Says(Message::Called(ServerCall::Begin, Ok(json!({}))))]);
     assert!(done == ["ended"] && matches!(over, Some(Over::Ended)));
 }
 
@@ -145,7 +145,7 @@ fn silence_interrupts_and_the_reason_stands() {
         Some("ended: silence_timeout of 5 s reached; the agent gave no sign of life")
     );
     let late = Says(Message::Called(
-        Call::Interrupt,
+        ServerCall::Interrupt,
         Err(CallError::Late {
             wait: INTERRUPT,
             stderr: String::new(),
@@ -180,16 +180,16 @@ fn a_denial_has_its_answer_then_its_words_or_its_end() {
     assert_eq!(turn([begun(), asks(), resolved]).0, ["ask 7", "withdraw 7"]);
 }
 
-fn denied(message: Option<&str>, end_turn: bool) -> Reply {
+fn denied(message: Option<&str>, end_turn: bool) -> UserReply {
     let mut decision = Decision::default();
     decision.message = message.map(str::to_owned);
     decision.end_turn = end_turn;
-    Reply::Decision(decision)
+    UserReply::Decision(decision)
 }
 
 #[test]
 fn steers_wait_for_the_beginning_and_are_taken_by_codex() {
-    let taken = Says(Message::Called(Call::Steer(1), Ok(json!({}))));
+    let taken = Says(Message::Called(ServerCall::Steer(1), Ok(json!({}))));
     let (done, _) = turn([Steer("early"), begun(), Steer("more"), taken]);
     assert!(
         done[0] == "no steer" && done[1].contains("more") && done[2] == "steer 1 taken",
@@ -237,7 +237,10 @@ fn an_earlier_turn_is_interrupted_once_it_is_known_and_waited_for() {
     assert_eq!((interrupts(&done), done.len()), (1, 2));
     let none =
         CallError::Rpc(serde_json::from_value(json!({"message": "no active turn"})).unwrap());
-    let done = earlier("u", vec![Says(Message::Called(Call::Interrupt, Err(none)))]);
+    let done = earlier(
+        "u",
+        vec![Says(Message::Called(ServerCall::Interrupt, Err(none)))],
+    );
     assert_eq!((interrupts(&done), done.len()), (1, 2));
     let done = earlier("u", vec![Wait(3)]);
     assert!(
@@ -255,7 +258,7 @@ fn where_codex_only_tries_again_it_is_asked_once_for_a_login() {
     };
     let account = |needed: bool| {
         let answer = json!({"account": null, "requiresOpenaiAuth": needed});
-        Says(Message::Called(Call::Account, Ok(answer)))
+        Says(Message::Called(ServerCall::Account, Ok(answer)))
     };
     let asked = |done: &[String]| done.iter().filter(|done| done.contains("Account")).count();
     let (done, _) = turn([
@@ -283,8 +286,8 @@ fn where_codex_only_tries_again_it_is_asked_once_for_a_login() {
     );
 }
 
-fn denial() -> Reply {
-    Reply::Decision(Decision::default())
+fn denial() -> UserReply {
+    UserReply::Decision(Decision::default())
 }
 
 #[test]
