@@ -39,13 +39,13 @@ const HEAD: usize = 16;
 
 /// A part of a content.
 #[derive(Debug, PartialEq, Eq)]
-struct Piece {
+struct ContentPart {
     at: u64,
     size: u64,
     bytes: Bytes,
 }
 
-impl Piece {
+impl ContentPart {
     /// Reads one from a file. Blocks for the disk.
     fn read(file: &File, at: u64, size: u64, most: usize) -> io::Result<Bytes> {
         let len = usize::try_from(size - at).unwrap_or(most).min(most);
@@ -118,7 +118,7 @@ pub(crate) async fn keep(
             None => match keeper.store.last(Space::Files, &key).await {
                 Ok(None) => (0, 0),
                 Ok(Some(kept)) => {
-                    match Piece::parse(&kept.bytes).filter(|piece| piece.size == size) {
+                    match ContentPart::parse(&kept.bytes).filter(|piece| piece.size == size) {
                         Some(piece) if piece.end() == size => return Ok(()),
                         Some(piece) => (kept.number, piece.end()),
                         None => return Err(NotRecorded::Refused(OTHER.to_owned())),
@@ -132,7 +132,7 @@ pub(crate) async fn keep(
             },
         };
         let from = file.clone();
-        let piece = blocking(move || Piece::read(&from, at, size, most))
+        let piece = blocking(move || ContentPart::read(&from, at, size, most))
             .await
             .map_err(refused)?;
         let end = at + (piece.len() - HEAD) as u64;
@@ -172,7 +172,7 @@ pub(crate) async fn fetch(
         .await
         .map_err(io::Error::other)?;
     let Some(last) = last else { return Ok(false) };
-    let end = Piece::parse(&last.bytes).ok_or_else(other)?;
+    let end = ContentPart::parse(&last.bytes).ok_or_else(other)?;
     if end.end() < end.size {
         // Its host ended before it was whole: no entry names it.
         return Ok(false);
@@ -198,8 +198,10 @@ pub(crate) async fn fetch(
             sleep(AGAIN).await;
         }
         for kept in slice {
-            let next = |piece: &Piece| piece.at == at && piece.size == end.size;
-            let piece = Piece::parse(&kept.bytes).filter(next).ok_or_else(other)?;
+            let next = |piece: &ContentPart| piece.at == at && piece.size == end.size;
+            let piece = ContentPart::parse(&kept.bytes)
+                .filter(next)
+                .ok_or_else(other)?;
             (number, at) = (kept.number, piece.end());
             hash.update(&piece.bytes);
             let into = into.clone();
@@ -221,7 +223,7 @@ mod tests {
     use super::*;
     use crate::{
         marks::{Extent, Marks},
-        store::{Change, Kept, Store},
+        store::{Change, Store, StoredMessage},
     };
 
     /// A store whose place for files is gone.
@@ -239,7 +241,11 @@ mod tests {
             Box::pin(ready(Err(NotKept::Unknown("no stream".to_owned()))))
         }
 
-        fn last(&self, _: Space, key: &str) -> BoxFuture<'static, Result<Option<Kept>, String>> {
+        fn last(
+            &self,
+            _: Space,
+            key: &str,
+        ) -> BoxFuture<'static, Result<Option<StoredMessage>, String>> {
             // One of the two is known to be empty.
             let is_known = key.ends_with('0');
             Box::pin(ready(if is_known {
@@ -249,7 +255,12 @@ mod tests {
             }))
         }
 
-        fn read(&self, _: Space, _: &str, _: u64) -> BoxFuture<'static, Result<Vec<Kept>, String>> {
+        fn read(
+            &self,
+            _: Space,
+            _: &str,
+            _: u64,
+        ) -> BoxFuture<'static, Result<Vec<StoredMessage>, String>> {
             Box::pin(pending())
         }
 
@@ -306,10 +317,10 @@ mod tests {
         let path = folder.path().join("f");
         std::fs::write(&path, b"0123456789").unwrap();
         let file = File::open(&path).unwrap();
-        let read = |at| Piece::parse(&Piece::read(&file, at, 10, 4).unwrap()).unwrap();
+        let read = |at| ContentPart::parse(&ContentPart::read(&file, at, 10, 4).unwrap()).unwrap();
         assert_eq!(
             read(0),
-            Piece {
+            ContentPart {
                 at: 0,
                 size: 10,
                 bytes: Bytes::from_static(b"0123")
@@ -317,7 +328,7 @@ mod tests {
         );
         assert_eq!(
             read(8),
-            Piece {
+            ContentPart {
                 at: 8,
                 size: 10,
                 bytes: Bytes::from_static(b"89")
@@ -325,7 +336,7 @@ mod tests {
         );
         assert_eq!(read(10).end(), 10);
         assert!(
-            Piece::read(&file, 8, 11, 4).is_err(),
+            ContentPart::read(&file, 8, 11, 4).is_err(),
             "the file was cut meanwhile"
         );
         let forged = |at: u64, size: u64, len: usize| {
@@ -333,7 +344,7 @@ mod tests {
             piece.put_u64(at);
             piece.put_u64(size);
             piece.put_bytes(0, len);
-            Piece::parse(&piece.freeze())
+            ContentPart::parse(&piece.freeze())
         };
         assert!(forged(0, 3, 3).is_some());
         for (at, size, len) in [
@@ -345,6 +356,6 @@ mod tests {
         ] {
             assert_eq!(forged(at, size, len), None, "{at} {size} {len}");
         }
-        assert_eq!(Piece::parse(&Bytes::from_static(b"0123456789")), None);
+        assert_eq!(ContentPart::parse(&Bytes::from_static(b"0123456789")), None);
     }
 }

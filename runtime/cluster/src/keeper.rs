@@ -25,7 +25,7 @@ use crate::{
     marks::Marks,
     placement::jitter,
     row::{Row, SessionRow},
-    store::{Kept, NotKept, Space, Store, key_of},
+    store::{NotKept, Space, Store, StoredMessage, key_of},
     wire,
 };
 
@@ -301,7 +301,7 @@ impl Keeper {
         let last = self.store.last(Space::Journal, key).await?;
         let head = last
             .as_ref()
-            .map(|Kept { number, bytes }| (*number, wire::head(bytes)));
+            .map(|StoredMessage { number, bytes }| (*number, wire::head(bytes)));
         match head {
             None => Ok(verdict(mine, None)),
             Some((number, Ok((head, _)))) => Ok(verdict(mine, Some((number, &head)))),

@@ -90,7 +90,7 @@ impl Held {
 
 /// The last observation of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Seen {
+struct LeaseObservation {
     /// 0 if the row has vanished, which by itself proves nothing.
     revision: u64,
     since: BootInstant,
@@ -104,7 +104,7 @@ struct Seen {
 /// anew.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Watch {
-    seen: BTreeMap<String, Seen>,
+    seen: BTreeMap<String, LeaseObservation>,
     /// When a renewal of the own lease came back last.
     heard: Option<BootInstant>,
     /// Terms of the host's own lease.
@@ -144,7 +144,7 @@ impl Watch {
         match self.seen.get_mut(host) {
             Some(seen) if seen.revision == revision => seen.terms = terms,
             Some(seen) => {
-                *seen = Seen {
+                *seen = LeaseObservation {
                     revision,
                     since: now,
                     terms,
@@ -154,7 +154,7 @@ impl Watch {
             None if is_full => {}
             None => drop(self.seen.insert(
                 host.to_owned(),
-                Seen {
+                LeaseObservation {
                     revision,
                     since: now,
                     terms,
@@ -173,8 +173,9 @@ impl Watch {
     /// be ended.
     #[must_use]
     pub fn is_gone(&self, host: &str, now: BootInstant) -> bool {
-        let is_silent =
-            |seen: &Seen| now.saturating_duration_since(seen.since) >= seen.terms.gone_after();
+        let is_silent = |seen: &LeaseObservation| {
+            now.saturating_duration_since(seen.since) >= seen.terms.gone_after()
+        };
         self.hears(now) && self.seen.get(host).is_some_and(is_silent)
     }
 

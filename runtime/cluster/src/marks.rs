@@ -54,10 +54,10 @@ pub(crate) enum Unsound {
 
 /// Progress of each space. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Marks(Arc<Shared>);
+pub struct Marks(Arc<SharedMarks>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedMarks {
     path: Option<PathBuf>,
     seen: Mutex<BTreeMap<Space, Extent>>,
     /// Content of the file.
@@ -83,7 +83,7 @@ impl Default for Marks {
 impl Marks {
     fn new(path: Option<PathBuf>, seen: BTreeMap<Space, Extent>) -> Self {
         let saved = Mutex::default();
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedMarks {
             path,
             seen: Mutex::new(seen),
             saved,

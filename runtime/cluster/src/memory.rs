@@ -18,7 +18,7 @@ use crate::{
     fabric::{Address, Fabric, Letter, Reply, WAITING},
     lock,
     marks::Extent,
-    store::{Change, Kept, NotKept, Space, Store},
+    store::{Change, NotKept, Space, Store, StoredMessage},
 };
 
 /// Number of messages per read.
@@ -29,17 +29,17 @@ const CHANGES: usize = 4096;
 
 /// Store and network that several hosts of one process share.
 #[derive(Debug, Clone, Default)]
-pub struct Memory(Arc<Shared>);
+pub struct Memory(Arc<SharedMemory>);
 
 #[derive(Default)]
-struct Shared {
+struct SharedMemory {
     spaces: Mutex<HashMap<Space, Keys>>,
     inboxes: Mutex<HashMap<Address, mpsc::Sender<Letter>>>,
     cut: watch::Sender<HashSet<String>>,
     lost: Mutex<HashSet<String>>,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for SharedMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Memory")
     }
@@ -50,7 +50,7 @@ struct Keys {
     /// Number of times that the space was lost.
     lost: u64,
     number: u64,
-    keys: BTreeMap<String, Vec<Kept>>,
+    keys: BTreeMap<String, Vec<StoredMessage>>,
     watchers: Vec<mpsc::Sender<Change>>,
 }
 
@@ -113,7 +113,7 @@ impl Memory {
 
     /// All that is kept under a key.
     #[must_use]
-    pub fn all(&self, space: Space, key: &str) -> Vec<Kept> {
+    pub fn all(&self, space: Space, key: &str) -> Vec<StoredMessage> {
         lock(&self.0.spaces)
             .get(&space)
             .and_then(|space| space.keys.get(key))
@@ -129,7 +129,7 @@ impl Memory {
             return Err(NotKept::Other);
         }
         keys_of.number += 1;
-        let kept = Kept {
+        let kept = StoredMessage {
             number: keys_of.number,
             bytes,
         };
@@ -153,7 +153,7 @@ impl Memory {
 pub struct Copy {
     space: Space,
     number: u64,
-    keys: BTreeMap<String, Vec<Kept>>,
+    keys: BTreeMap<String, Vec<StoredMessage>>,
 }
 
 /// Access of a host to a [`Memory`].
@@ -196,7 +196,11 @@ impl Store for Access {
         })
     }
 
-    fn last(&self, space: Space, key: &str) -> BoxFuture<'static, Result<Option<Kept>, String>> {
+    fn last(
+        &self,
+        space: Space,
+        key: &str,
+    ) -> BoxFuture<'static, Result<Option<StoredMessage>, String>> {
         let this = self.clone();
         let key = key.to_owned();
         Box::pin(async move {
@@ -210,7 +214,7 @@ impl Store for Access {
         space: Space,
         key: &str,
         behind: u64,
-    ) -> BoxFuture<'static, Result<Vec<Kept>, String>> {
+    ) -> BoxFuture<'static, Result<Vec<StoredMessage>, String>> {
         let this = self.clone();
         let key = key.to_owned();
         Box::pin(async move {
@@ -250,7 +254,7 @@ impl Store for Access {
             let found = keys
                 .into_iter()
                 .flat_map(|keys| keys.range(prefix.clone()..));
-            let last = |(key, kept): (&String, &Vec<Kept>)| {
+            let last = |(key, kept): (&String, &Vec<StoredMessage>)| {
                 let kept = kept.last().filter(|kept| !kept.bytes.is_empty())?.clone();
                 Some(Change {
                     key: key.clone(),

@@ -52,7 +52,7 @@ const AROUND: usize = 1024;
 
 /// Addresses of the servers, and this host's credentials.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct NatsOptions {
     /// `nats://HOST:PORT` or `tls://HOST:PORT`, several with commas.
     pub servers: String,
     /// A credentials file, or one with the seed of an NKey.
@@ -188,7 +188,7 @@ impl Nats {
     ///
     /// # Errors
     /// See [`ConnectError`].
-    pub async fn connect(options: &Options) -> Result<Self, ConnectError> {
+    pub async fn connect(options: &NatsOptions) -> Result<Self, ConnectError> {
         let servers = shown(&options.servers);
         let host = options.host.clone();
         check_name(&host, "name of a host").map_err(ConnectError::Host)?;

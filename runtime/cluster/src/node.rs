@@ -44,7 +44,7 @@ use crate::{
 
 /// Identity of a host in the cluster.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct NodeOptions {
     /// Name, unique in the cluster: letters, digits, `-` and `_`.
     pub host: String,
     /// Labels of the operator.
@@ -91,14 +91,14 @@ pub type OnLease = Box<dyn Fn(Option<BootInstant>) + Send + Sync>;
 /// Member of a cluster. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Node {
-    shared: Arc<Shared>,
+    shared: Arc<SharedNode>,
 }
 
 /// State that the tasks of a node share.
-struct Shared {
+struct SharedNode {
     me: Me,
     at: Address,
-    options: Options,
+    options: NodeOptions,
     terms: Terms,
     store: Arc<dyn Store>,
     fabric: Arc<dyn Fabric>,
@@ -131,19 +131,19 @@ struct Shared {
 /// Known hosts.
 #[derive(Debug)]
 struct View {
-    hosts: BTreeMap<String, Seen>,
+    hosts: BTreeMap<String, SeenHost>,
     watch: Watch,
 }
 
 /// A host's row as it was last seen.
 #[derive(Debug, Clone)]
-struct Seen {
+struct SeenHost {
     row: HostRow,
     number: u64,
     at: BootInstant,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for SharedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node")
             .field("at", &self.at)
@@ -165,7 +165,7 @@ impl Node {
     pub async fn join(
         store: Arc<dyn Store>,
         fabric: Arc<dyn Fabric>,
-        options: Options,
+        options: NodeOptions,
         on_lease: OnLease,
     ) -> Result<Self, JoinError> {
         check(&options).map_err(JoinError::Options)?;
@@ -198,7 +198,7 @@ impl Node {
             held,
             options.marks.clone(),
         );
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedNode {
             me,
             at,
             terms,
@@ -286,7 +286,7 @@ impl Node {
 }
 
 /// Checks the identity of a host.
-fn check(options: &Options) -> Result<(), String> {
+fn check(options: &NodeOptions) -> Result<(), String> {
     check_name(&options.host, "name of a host")?;
     options
         .storage
@@ -313,7 +313,7 @@ fn check(options: &Options) -> Result<(), String> {
     }
 }
 
-impl Shared {
+impl SharedNode {
     fn sessions(&self) -> Option<&Sessions> {
         self.sessions.get()
     }

@@ -1,6 +1,6 @@
 //! Decides which host may have a session, by its row and the hosts that count as gone.
 
-use crate::row::{MOST_EPOCH, SessionRow, State};
+use crate::row::{MOST_EPOCH, OwnershipState, SessionRow};
 
 /// A host that wants a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Me {
 
 /// Reason why a session is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Kept {
+pub enum TakeRefusal {
     /// This host has it already.
     #[error("this host has it already")]
     Own,
@@ -53,7 +53,7 @@ pub fn opened(me: &Me, id: &str, agent: Option<&str>, storage: Option<String>) -
         host: me.host.clone(),
         incarnation: me.incarnation.clone(),
         epoch: 1,
-        state: State::Owned,
+        state: OwnershipState::Owned,
         agent: agent.map(str::to_owned),
         storage,
         digest: me.digest.clone(),
@@ -63,7 +63,7 @@ pub fn opened(me: &Me, id: &str, agent: Option<&str>, storage: Option<String>) -
 
 /// Facts of the host that wants a session, beside the row.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known {
+pub struct HostFacts {
     /// The epoch of its last entry; 0: there is none.
     pub last_epoch: u64,
     /// True if its files may stay behind.
@@ -80,38 +80,38 @@ pub struct Known {
 pub fn taken(
     row: &SessionRow,
     me: &Me,
-    known: Known,
+    known: HostFacts,
     is_gone: impl Fn(&str) -> bool,
-) -> Result<SessionRow, Kept> {
+) -> Result<SessionRow, TakeRefusal> {
     let is_own = row.host == me.host;
     match row.state {
-        State::Removed => return Err(Kept::Removed),
-        State::Free => {}
-        State::Owned if is_own && row.incarnation == me.incarnation && known.serves => {
-            return Err(Kept::Own);
+        OwnershipState::Removed => return Err(TakeRefusal::Removed),
+        OwnershipState::Free => {}
+        OwnershipState::Owned if is_own && row.incarnation == me.incarnation && known.serves => {
+            return Err(TakeRefusal::Own);
         }
         // An earlier run of this host, which has ended: this one has its lease. Or this one, which
         // had lost its lease.
-        State::Owned if is_own => {}
-        State::Owned if is_gone(&row.host) => {}
-        State::Owned => return Err(Kept::Alive(row.host.clone())),
+        OwnershipState::Owned if is_own => {}
+        OwnershipState::Owned if is_gone(&row.host) => {}
+        OwnershipState::Owned => return Err(TakeRefusal::Alive(row.host.clone())),
     }
     if row.digest != me.digest && !is_own {
-        return Err(Kept::Differs(row.host.clone()));
+        return Err(TakeRefusal::Differs(row.host.clone()));
     }
     let stays = row
         .storage
         .as_ref()
         .filter(|storage| !known.relocates && !me.storage.contains(storage));
     if let Some(storage) = stays {
-        return Err(Kept::Elsewhere {
+        return Err(TakeRefusal::Elsewhere {
             host: row.host.clone(),
             storage: storage.clone(),
         });
     }
     let last_epoch = row.epoch.max(known.last_epoch);
     if last_epoch >= MOST_EPOCH {
-        return Err(Kept::Spent);
+        return Err(TakeRefusal::Spent);
     }
     let moved = row
         .storage
@@ -122,7 +122,7 @@ pub fn taken(
         host: me.host.clone(),
         incarnation: me.incarnation.clone(),
         epoch,
-        state: State::Owned,
+        state: OwnershipState::Owned,
         // One who took it so and ended before the record had it leaves that to the next.
         anew: if moved {
             Some(epoch)
@@ -143,7 +143,7 @@ pub fn taken(
 #[must_use]
 pub fn freed(row: &SessionRow) -> SessionRow {
     SessionRow {
-        state: State::Free,
+        state: OwnershipState::Free,
         ..row.clone()
     }
 }
@@ -152,7 +152,7 @@ pub fn freed(row: &SessionRow) -> SessionRow {
 #[must_use]
 pub fn removed(row: &SessionRow) -> SessionRow {
     SessionRow {
-        state: State::Removed,
+        state: OwnershipState::Removed,
         ..row.clone()
     }
 }
@@ -176,12 +176,12 @@ mod tests {
         let a = me("a", "1", &[]);
         let b = me("b", "1", &[]);
         let row = opened(&a, "s", Some("x"), None);
-        let known = Known::default();
-        let serves = Known {
+        let known = HostFacts::default();
+        let serves = HostFacts {
             serves: true,
             ..known
         };
-        assert_eq!(taken(&row, &a, serves, |_| true), Err(Kept::Own));
+        assert_eq!(taken(&row, &a, serves, |_| true), Err(TakeRefusal::Own));
         assert_eq!(
             taken(&row, &a, known, |_| false).unwrap().epoch,
             2,
@@ -189,17 +189,20 @@ mod tests {
         );
         assert_eq!(
             taken(&row, &b, known, |_| false),
-            Err(Kept::Alive("a".to_owned()))
+            Err(TakeRefusal::Alive("a".to_owned()))
         );
         let gone = |host: &str| host == "a";
         let taken_over = taken(&row, &b, known, gone).unwrap();
         assert_eq!((&*taken_over.host, taken_over.epoch), ("b", 2));
         assert_eq!(
             taken(&taken_over, &a, known, gone),
-            Err(Kept::Alive("b".to_owned()))
+            Err(TakeRefusal::Alive("b".to_owned()))
         );
         assert!(taken(&freed(&row), &b, known, |_| false).is_ok());
-        assert_eq!(taken(&removed(&row), &b, known, gone), Err(Kept::Removed));
+        assert_eq!(
+            taken(&removed(&row), &b, known, gone),
+            Err(TakeRefusal::Removed)
+        );
         assert!(
             taken(&row, &me("a", "2", &[]), known, |_| false).is_ok(),
             "the host's next run"
@@ -217,9 +220,9 @@ mod tests {
             taken(
                 &row,
                 &me("a", "2", &[]),
-                Known {
+                HostFacts {
                     last_epoch: last,
-                    ..Known::default()
+                    ..HostFacts::default()
                 },
                 |_| false,
             )
@@ -235,9 +238,9 @@ mod tests {
             taken(
                 &row,
                 &a,
-                Known {
+                HostFacts {
                     last_epoch,
-                    ..Known::default()
+                    ..HostFacts::default()
                 },
                 |_| true,
             )
@@ -245,7 +248,7 @@ mod tests {
         assert_eq!(most(MOST_EPOCH - 1).unwrap().epoch, MOST_EPOCH);
         assert_eq!(
             (most(MOST_EPOCH), most(u64::MAX)),
-            (Err(Kept::Spent), Err(Kept::Spent))
+            (Err(TakeRefusal::Spent), Err(TakeRefusal::Spent))
         );
     }
 
@@ -255,14 +258,14 @@ mod tests {
         let b = me("b", "1", &[]);
         let c = me("c", "1", &["nfs"]);
         let row = opened(&a, "s", None, Some("nfs".to_owned()));
-        let elsewhere = Kept::Elsewhere {
+        let elsewhere = TakeRefusal::Elsewhere {
             host: "a".to_owned(),
             storage: "nfs".to_owned(),
         };
-        let known = Known::default();
+        let known = HostFacts::default();
         assert_eq!(taken(&row, &b, known, |_| true), Err(elsewhere));
         assert!(taken(&row, &c, known, |_| true).is_ok());
-        let relocates = Known {
+        let relocates = HostFacts {
             relocates: true,
             ..known
         };
@@ -278,7 +281,7 @@ mod tests {
             taken(
                 &anew,
                 &c,
-                Known {
+                HostFacts {
                     last_epoch,
                     ..known
                 },
@@ -294,7 +297,7 @@ mod tests {
         };
         assert_eq!(
             taken(&row, &other, known, |_| true),
-            Err(Kept::Differs("a".to_owned()))
+            Err(TakeRefusal::Differs("a".to_owned()))
         );
     }
 }

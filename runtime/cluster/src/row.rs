@@ -137,7 +137,7 @@ pub struct SessionRow {
     /// Counts its owners.
     pub epoch: u64,
     /// State of the ownership.
-    pub state: State,
+    pub state: OwnershipState,
     /// Agent. `None`: not known yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
@@ -162,7 +162,7 @@ impl SessionRow {
 /// State of a session's ownership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum OwnershipState {
     /// A host has it.
     Owned,
     /// None does: the last one has let it go in order.

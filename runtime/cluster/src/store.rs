@@ -49,7 +49,7 @@ impl Space {
 
 /// A stored message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredMessage {
     /// Number. It rises within a space.
     pub number: u64,
     /// Content; empty if the previous content was removed.
@@ -62,7 +62,7 @@ pub struct Change {
     /// The key.
     pub key: String,
     /// The message that is stored under it now.
-    pub kept: Kept,
+    pub kept: StoredMessage,
 }
 
 /// Reason why something was not stored.
@@ -98,7 +98,11 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Returns the last message of a key, as of now. A removal is `Some` without bytes, since its
     /// number still counts.
-    fn last(&self, space: Space, key: &str) -> BoxFuture<'static, Result<Option<Kept>, String>>;
+    fn last(
+        &self,
+        space: Space,
+        key: &str,
+    ) -> BoxFuture<'static, Result<Option<StoredMessage>, String>>;
 
     /// Reads the messages of a key behind a number, in order: one slice, empty at the end. For
     /// spaces in which all messages count.
@@ -107,7 +111,7 @@ pub trait Store: fmt::Debug + Send + Sync {
         space: Space,
         key: &str,
         behind: u64,
-    ) -> BoxFuture<'static, Result<Vec<Kept>, String>>;
+    ) -> BoxFuture<'static, Result<Vec<StoredMessage>, String>>;
 
     /// Removes all that is kept of a session in a space where all of it counts.
     fn purge(&self, space: Space, session: &str) -> BoxFuture<'static, Result<(), String>>;

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 use trunkline_sessions::Batch;
 
-pub use reader::Reader;
+pub use reader::BatchReader;
 
 use crate::{row::MOST_EPOCH, store::is_name};
 

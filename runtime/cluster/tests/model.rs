@@ -10,7 +10,7 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use trunkline_cluster::{
     keeper::{Mine, Verdict, verdict},
     lease::{Held, Terms, Watch},
-    ownership::{self, Known, Me},
+    ownership::{self, HostFacts, Me},
     row::SessionRow,
     wire,
 };
@@ -368,7 +368,7 @@ impl Model for World {
                 let now = state.clock(name);
                 let watch = &state.hosts[name].watch;
                 let last_epoch = state.log.last().map_or(0, |kept| kept.epoch);
-                let known = Known {
+                let known = HostFacts {
                     last_epoch,
                     relocates: false,
                     serves: false,

@@ -13,14 +13,14 @@ use bytes::Bytes;
 use trunkline_cluster::{
     fabric::{Address, Fabric},
     marks::Marks,
-    nats::{ConnectError, Nats, Options},
+    nats::{ConnectError, Nats, NatsOptions},
     store::{NotKept, Space, Store, key_of},
 };
 
 use self::server::Server;
 
-fn options(server: &Server, host: &str) -> Options {
-    Options {
+fn options(server: &Server, host: &str) -> NatsOptions {
+    NatsOptions {
         servers: server.url(),
         creds: None,
         ca: None,
@@ -109,7 +109,9 @@ async fn what_is_kept_is_compared_numbered_and_read_again() {
     loop {
         let behind = read
             .last()
-            .map_or(0, |kept: &trunkline_cluster::store::Kept| kept.number);
+            .map_or(0, |kept: &trunkline_cluster::store::StoredMessage| {
+                kept.number
+            });
         let slice = nats.read(Space::Journal, &one, behind).await.unwrap();
         if slice.is_empty() {
             break;
@@ -227,7 +229,7 @@ async fn a_server_that_cannot_be_used_is_refused_and_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let creds = folder.path().join("creds");
     std::fs::write(&creds, "nonsense").unwrap();
-    let refused = Nats::connect(&Options {
+    let refused = Nats::connect(&NatsOptions {
         creds: Some(creds),
         ..gone
     })

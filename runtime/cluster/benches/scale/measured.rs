@@ -17,7 +17,7 @@ use futures_util::{StreamExt, stream};
 use tokio::{task::JoinSet, time::sleep};
 use trunkline_cluster::{
     marks::Marks,
-    nats::{Nats, Options},
+    nats::{Nats, NatsOptions},
     row::{Row, SessionRow},
     store::{Space, Store, key_of},
 };
@@ -38,7 +38,7 @@ const CONNECTIONS: usize = 8;
 const OF_A_HOST: usize = 1000;
 
 async fn connect(server: &Server, host: &str) -> Nats {
-    let options = Options {
+    let options = NatsOptions {
         servers: server.url(),
         creds: None,
         ca: None,

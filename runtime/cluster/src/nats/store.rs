@@ -23,7 +23,7 @@ use tokio::{sync::mpsc, time::timeout};
 use super::{ANSWER, AROUND, ConnectError, Nats};
 use crate::{
     marks::Extent,
-    store::{Change, Kept, NotKept, Space, Store},
+    store::{Change, NotKept, Space, Store, StoredMessage},
 };
 
 /// Messages and bytes of a session's journal per read.
@@ -256,7 +256,7 @@ fn change(message: &jetstream::Message, around: usize) -> Option<(Change, u64)> 
     Some((
         Change {
             key,
-            kept: Kept {
+            kept: StoredMessage {
                 number: info.stream_sequence,
                 bytes,
             },
@@ -302,7 +302,11 @@ impl Store for Nats {
         })
     }
 
-    fn last(&self, space: Space, key: &str) -> BoxFuture<'static, Result<Option<Kept>, String>> {
+    fn last(
+        &self,
+        space: Space,
+        key: &str,
+    ) -> BoxFuture<'static, Result<Option<StoredMessage>, String>> {
         let context = self.context.clone();
         let name = self.stream(space);
         let subject = format!("{}{key}", self.around(space));
@@ -320,7 +324,7 @@ impl Store for Nats {
                     } else {
                         message.payload
                     };
-                    Ok(Some(Kept {
+                    Ok(Some(StoredMessage {
                         number: message.sequence,
                         bytes,
                     }))
@@ -338,7 +342,7 @@ impl Store for Nats {
         space: Space,
         key: &str,
         behind: u64,
-    ) -> BoxFuture<'static, Result<Vec<Kept>, String>> {
+    ) -> BoxFuture<'static, Result<Vec<StoredMessage>, String>> {
         let client = self.client.clone();
         let ask = format!("$JS.API.DIRECT.GET.{}", self.stream(space));
         let subject = format!("{}{key}", self.around(space));
@@ -374,7 +378,7 @@ impl Store for Nats {
                     .and_then(|headers| headers.get("Nats-Sequence"))
                     .and_then(|number| number.as_str().parse().ok())
                     .ok_or_else(|| "the server's answer has no number".to_owned())?;
-                read.push(Kept {
+                read.push(StoredMessage {
                     number,
                     bytes: message.payload,
                 });

@@ -16,7 +16,7 @@ use trunkline_protocol::{
 };
 use trunkline_sessions::Sessions;
 
-use super::{Node, Shared, letters::Answer};
+use super::{Node, SharedNode, letters::LetterReply};
 use crate::{
     ownership,
     placement::heir,
@@ -42,7 +42,7 @@ pub struct Drained {
     pub busy: Vec<String>,
 }
 
-impl Shared {
+impl SharedNode {
     /// Begins to drain.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Shared {
         freed.map_err(|error| error.to_string())?;
         forget(&*self.store, &self.at.host, &key).await;
         match self.take_at(to, id, false).await {
-            Ok(Answer::Done) => {}
+            Ok(LetterReply::Done) => {}
             // Who looks for it has it taken over.
             Ok(answer) => {
                 tracing::warn!(session = %id, host = to, ?answer, "the session is not taken over yet")
@@ -199,7 +199,7 @@ impl Node {
     /// When it does not answer.
     pub async fn drain_other(&self, host: &str, deadline: Duration) -> io::Result<()> {
         match self.shared.drain_at(host, deadline).await? {
-            Answer::Done => Ok(()),
+            LetterReply::Done => Ok(()),
             answer => Err(io::Error::other(format!("{answer:?}"))),
         }
     }

@@ -11,11 +11,11 @@ use tokio::{
 use trunkline_gateway::ForwardedPrincipal;
 use trunkline_protocol::SessionId;
 
-use super::{Shared, take::NotTaken};
+use super::{SharedNode, take::NotTaken};
 use crate::{
     fabric::{Address, Letter},
     lock,
-    ownership::Kept,
+    ownership::TakeRefusal,
     store::is_name,
     tunnel::{self, LETTERS, Way},
 };
@@ -50,7 +50,7 @@ pub(super) const INHERITS: usize = 64;
 
 /// Opens a tunnel.
 #[derive(Debug, Serialize, Deserialize)]
-struct Open {
+struct OpenTunnel {
     id: String,
     from: Address,
     who: ForwardedPrincipal,
@@ -81,7 +81,7 @@ struct Drain {
 /// Reply to a request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Answer {
+pub(super) enum LetterReply {
     /// Done.
     Done,
     /// The id is taken.
@@ -90,13 +90,13 @@ pub(super) enum Answer {
     Not(String),
 }
 
-impl Answer {
+impl LetterReply {
     fn to_bytes(&self) -> Bytes {
         Bytes::from(serde_json::to_vec(self).unwrap_or_default())
     }
 }
 
-impl Shared {
+impl SharedNode {
     /// Takes what comes, for as long as the node lives.
     pub(super) async fn letters(self: Arc<Self>, mut inbox: mpsc::Receiver<Letter>) {
         while let Some(letter) = inbox.recv().await {
@@ -118,7 +118,7 @@ impl Shared {
             tokio::spawn(async move {
                 let answer = this.asked(&topic, &payload).await.unwrap_or_else(|why| {
                     this.refuse(&topic, &why.to_string());
-                    Answer::Not(format!("this cannot be read: {why}"))
+                    LetterReply::Not(format!("this cannot be read: {why}"))
                 });
                 reply.send(answer.to_bytes());
                 drop(turn);
@@ -171,7 +171,7 @@ impl Shared {
         self: &Arc<Self>,
         topic: &str,
         payload: &[u8],
-    ) -> Result<Answer, serde_json::Error> {
+    ) -> Result<LetterReply, serde_json::Error> {
         Ok(match topic {
             OPEN => self.opened(serde_json::from_slice(payload)?),
             PLACE => self.placed(serde_json::from_slice(payload)?).await,
@@ -180,20 +180,20 @@ impl Shared {
             DRAIN => {
                 let Drain { deadline_ms } = serde_json::from_slice(payload)?;
                 match self.begin_drain(Duration::from_millis(deadline_ms)) {
-                    Ok(()) => Answer::Done,
-                    Err(why) => Answer::Not(why),
+                    Ok(()) => LetterReply::Done,
+                    Err(why) => LetterReply::Not(why),
                 }
             }
             _ => {
                 self.refuse(topic, "this version does not know what is asked");
-                Answer::Not("this version does not know what is asked".to_owned())
+                LetterReply::Not("this version does not know what is asked".to_owned())
             }
         })
     }
 
-    fn opened(self: &Arc<Self>, open: Open) -> Answer {
+    fn opened(self: &Arc<Self>, open: OpenTunnel) -> LetterReply {
         let Some(door) = self.door.get() else {
-            return Answer::Not("this host is not up yet".to_owned());
+            return LetterReply::Not("this host is not up yet".to_owned());
         };
         // They become subjects.
         if ![&open.id, &open.from.host, &open.from.incarnation]
@@ -201,10 +201,10 @@ impl Shared {
             .all(|name| is_name(name))
         {
             self.refuse(OPEN, "its names cannot be");
-            return Answer::Not("the names of the connection cannot be".to_owned());
+            return LetterReply::Not("the names of the connection cannot be".to_owned());
         }
         let Some(letters) = self.tunnel(&open.id, 'a') else {
-            return Answer::Not(
+            return LetterReply::Not(
                 "too many connections of other hosts are open, or this one is".to_owned(),
             );
         };
@@ -214,7 +214,7 @@ impl Shared {
             topic: topic(&open.id, 'o'),
         };
         tokio::spawn(door(tunnel::open(way, letters), open.who));
-        Answer::Done
+        LetterReply::Done
     }
 
     /// Returns the receiver for the letters of a tunnel. `None` if there are too many, or if it
@@ -238,31 +238,31 @@ impl Shared {
         Some(inbox)
     }
 
-    async fn placed(&self, have: Have) -> Answer {
+    async fn placed(&self, have: Have) -> LetterReply {
         let Ok(id) = SessionId::new(&have.id) else {
-            return Answer::Not("no session has this id".to_owned());
+            return LetterReply::Not("no session has this id".to_owned());
         };
         if *self.is_draining.borrow() {
-            return Answer::Not("this host takes no further sessions".to_owned());
+            return LetterReply::Not("this host takes no further sessions".to_owned());
         }
         match self.take_new(&id, have.agent.as_deref()).await {
-            Ok(true) => Answer::Done,
-            Ok(false) => Answer::Exists,
-            Err(why) => Answer::Not(why),
+            Ok(true) => LetterReply::Done,
+            Ok(false) => LetterReply::Exists,
+            Err(why) => LetterReply::Not(why),
         }
     }
 
-    async fn taken(&self, have: Have) -> Answer {
+    async fn taken(&self, have: Have) -> LetterReply {
         match SessionId::new(&have.id) {
             Ok(id) => self.take_here(&id, have.relocates).await,
-            Err(_) => Answer::Not("no session has this id".to_owned()),
+            Err(_) => LetterReply::Not("no session has this id".to_owned()),
         }
     }
 
-    async fn take_here(&self, id: &SessionId, relocates: bool) -> Answer {
+    async fn take_here(&self, id: &SessionId, relocates: bool) -> LetterReply {
         match self.take(id, relocates).await {
-            Ok(()) | Err(NotTaken::Kept(Kept::Own)) => Answer::Done,
-            Err(why) => Answer::Not(why.to_string()),
+            Ok(()) | Err(NotTaken::Kept(TakeRefusal::Own)) => LetterReply::Done,
+            Err(why) => LetterReply::Not(why.to_string()),
         }
     }
 
@@ -291,7 +291,7 @@ impl Shared {
         topic: &str,
         what: &impl Serialize,
         within: Duration,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<LetterReply> {
         let to = self.address(host)?;
         let payload = Bytes::from(serde_json::to_vec(what)?);
         let answer = self.fabric.request(&to, topic, payload, within).await?;
@@ -313,15 +313,15 @@ impl Shared {
             to,
             topic: topic(&id, 'a'),
         };
-        let open = Open {
+        let open = OpenTunnel {
             id,
             from: self.at.clone(),
             who,
         };
         match self.ask(host, OPEN, &open, CONNECTS).await? {
-            Answer::Done => Ok(tunnel::open(way, letters)),
-            Answer::Not(why) => Err(io::Error::other(why)),
-            Answer::Exists => Err(io::ErrorKind::InvalidData.into()),
+            LetterReply::Done => Ok(tunnel::open(way, letters)),
+            LetterReply::Not(why) => Err(io::Error::other(why)),
+            LetterReply::Exists => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 
@@ -331,7 +331,7 @@ impl Shared {
         host: &str,
         id: &SessionId,
         agent: Option<&str>,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<LetterReply> {
         let have = Have {
             id: id.as_str().to_owned(),
             agent: agent.map(str::to_owned),
@@ -346,7 +346,7 @@ impl Shared {
         host: &str,
         id: &SessionId,
         relocates: bool,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<LetterReply> {
         if host == self.at.host {
             return Ok(self.take_here(id, relocates).await);
         }
@@ -359,16 +359,16 @@ impl Shared {
     }
 
     /// Takes sessions over, one after the other; the answer does not wait for that.
-    fn inherit(self: &Arc<Self>, Inherit { ids }: Inherit) -> Answer {
+    fn inherit(self: &Arc<Self>, Inherit { ids }: Inherit) -> LetterReply {
         let Ok(turn) = self.inherits.clone().try_acquire_owned() else {
-            return Answer::Not("too many sessions wait to be taken over here".to_owned());
+            return LetterReply::Not("too many sessions wait to be taken over here".to_owned());
         };
         let this = self.clone();
         tokio::spawn(async move {
             this.take_all(ids).await;
             drop(turn);
         });
-        Answer::Done
+        LetterReply::Done
     }
 
     /// Tells a host, or this one, which sessions it takes over. In vain, they are looked for again.
@@ -389,7 +389,7 @@ impl Shared {
                 true => Ok(self.inherit(letter)),
                 false => self.ask(&heir, INHERIT, &letter, CONNECTS).await,
             };
-            if !matches!(answer, Ok(Answer::Done)) {
+            if !matches!(answer, Ok(LetterReply::Done)) {
                 tracing::debug!(
                     heir,
                     ?answer,
@@ -401,7 +401,7 @@ impl Shared {
     }
 
     /// Asks a host to drain.
-    pub(super) async fn drain_at(&self, host: &str, deadline: Duration) -> io::Result<Answer> {
+    pub(super) async fn drain_at(&self, host: &str, deadline: Duration) -> io::Result<LetterReply> {
         let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
         self.ask(host, DRAIN, &Drain { deadline_ms }, CONNECTS)
             .await

@@ -7,14 +7,14 @@ use trunkline_gateway::{ForwardedPrincipal, HostPhase, HostState, Peers, Session
 use trunkline_process::BootInstant;
 use trunkline_protocol::SessionId;
 
-use super::{Node, Shared, letters::Answer, take::NotTaken};
+use super::{Node, SharedNode, letters::LetterReply, take::NotTaken};
 use crate::{
-    ownership::Kept,
+    ownership::TakeRefusal,
     placement::{Needs, candidates, heir},
-    row::{HostRow, SessionRow, State},
+    row::{HostRow, OwnershipState, SessionRow},
 };
 
-impl Shared {
+impl SharedNode {
     /// Returns the location of a session. For a session that this host is handing over, waits for
     /// the new one.
     async fn locate(&self, id: &SessionId) -> SessionLocation {
@@ -46,11 +46,11 @@ impl Shared {
         };
         let is_ours = row.host == self.at.host;
         match row.state {
-            State::Removed => return SessionLocation::Unknown,
-            State::Owned if !is_ours && !self.is_silent(&row.host) => {
+            OwnershipState::Removed => return SessionLocation::Unknown,
+            OwnershipState::Owned if !is_ours && !self.is_silent(&row.host) => {
                 return SessionLocation::There(row.host);
             }
-            State::Owned | State::Free => {}
+            OwnershipState::Owned | OwnershipState::Free => {}
         }
         if !self.knows(&row.host) {
             // Nothing is known of it, and from now on that is watched.
@@ -73,7 +73,7 @@ impl Shared {
         // A returned host has priority, because its files are there. A draining host has just
         // released it.
         let back = alive.iter().find(|host| host.host == row.host);
-        let first = back.filter(|host| !host.is_draining || row.state != State::Free);
+        let first = back.filter(|host| !host.is_draining || row.state != OwnershipState::Free);
         let Some(to) = first.map(|host| &*host.host).or_else(|| heir(row, &alive)) else {
             let storage = row
                 .storage
@@ -96,21 +96,23 @@ impl Shared {
         };
         if to == self.at.host {
             return match self.take(id, false).await {
-                Ok(()) | Err(NotTaken::Kept(Kept::Own)) => SessionLocation::Here,
-                Err(NotTaken::Unknown | NotTaken::Kept(Kept::Removed)) => SessionLocation::Unknown,
-                Err(NotTaken::Kept(Kept::Alive(host))) if self.knows(&host) => {
+                Ok(()) | Err(NotTaken::Kept(TakeRefusal::Own)) => SessionLocation::Here,
+                Err(NotTaken::Unknown | NotTaken::Kept(TakeRefusal::Removed)) => {
+                    SessionLocation::Unknown
+                }
+                Err(NotTaken::Kept(TakeRefusal::Alive(host))) if self.knows(&host) => {
                     SessionLocation::There(host)
                 }
-                Err(NotTaken::Kept(Kept::Alive(_))) => unavailable(
+                Err(NotTaken::Kept(TakeRefusal::Alive(_))) => unavailable(
                     "its host is gone, and is waited for until its lease has ended".to_owned(),
                 ),
                 Err(why) => unavailable(why.to_string()),
             };
         }
         match self.take_at(to, id, false).await {
-            Ok(Answer::Done) => SessionLocation::There(to.to_owned()),
-            Ok(Answer::Not(why)) => unavailable(why),
-            Ok(Answer::Exists) => unavailable("its host is not certain".to_owned()),
+            Ok(LetterReply::Done) => SessionLocation::There(to.to_owned()),
+            Ok(LetterReply::Not(why)) => unavailable(why),
+            Ok(LetterReply::Exists) => unavailable("its host is not certain".to_owned()),
             Err(why) => unavailable(format!("{to} does not answer: {why}")),
         }
     }
@@ -124,9 +126,9 @@ impl Shared {
         let none = || "no host that has the same configuration takes further sessions".to_owned();
         let to = heir_without_files(&read.row, &alive).ok_or_else(none)?;
         match self.take_at(to, id, true).await {
-            Ok(Answer::Done) => Ok(to.to_owned()),
-            Ok(Answer::Not(why)) => Err(why),
-            Ok(Answer::Exists) => Err(format!("the answer of {to} has no meaning here")),
+            Ok(LetterReply::Done) => Ok(to.to_owned()),
+            Ok(LetterReply::Not(why)) => Err(why),
+            Ok(LetterReply::Exists) => Err(format!("the answer of {to} has no meaning here")),
             Err(why) => Err(format!("{to} does not answer: {why}")),
         }
     }
@@ -150,24 +152,26 @@ impl Shared {
             let answer = match host.host == self.at.host {
                 true => match self.take_new(id, agent).await {
                     Ok(true) => return Ok(SessionLocation::Here),
-                    Ok(false) => Answer::Exists,
-                    Err(why) => Answer::Not(why),
+                    Ok(false) => LetterReply::Exists,
+                    Err(why) => LetterReply::Not(why),
                 },
                 false => match self.place_at(&host.host, id, agent).await {
                     Ok(answer) => answer,
-                    Err(error) => Answer::Not(format!("{} does not answer: {error}", host.host)),
+                    Err(error) => {
+                        LetterReply::Not(format!("{} does not answer: {error}", host.host))
+                    }
                 },
             };
             match answer {
-                Answer::Done => return Ok(SessionLocation::There(host.host.clone())),
+                LetterReply::Done => return Ok(SessionLocation::There(host.host.clone())),
                 // Its host reports that it exists.
-                Answer::Exists => {
+                LetterReply::Exists => {
                     return match self.locate(id).await {
                         SessionLocation::Unknown => Err("the id was used before".to_owned()),
                         place => Ok(place),
                     };
                 }
-                Answer::Not(because) => why = because,
+                LetterReply::Not(because) => why = because,
             }
         }
         Err(why)
@@ -280,7 +284,7 @@ impl Peers for Node {
         let shared = self.shared.clone();
         let host = host.to_owned();
         Box::pin(async move {
-            let run = |shared: &Shared| {
+            let run = |shared: &SharedNode| {
                 shared
                     .view()
                     .hosts
@@ -291,7 +295,7 @@ impl Peers for Node {
             let mut changed = shared.changed.subscribe();
             // When a session moves in order, its host notifies the subscribers.
             while run(&shared) == before && !shared.is_silent(&host) {
-                Shared::change(&mut changed).await;
+                SharedNode::change(&mut changed).await;
             }
         })
     }

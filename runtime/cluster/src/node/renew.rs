@@ -9,7 +9,7 @@ use tokio::{
 };
 use trunkline_process::BootInstant;
 
-use super::{JoinError, OnLease, Seen, Shared};
+use super::{JoinError, OnLease, SeenHost, SharedNode};
 use crate::{
     blocking,
     lease::{Held, Terms},
@@ -39,7 +39,7 @@ pub(super) struct First {
     beat: u64,
 }
 
-impl Shared {
+impl SharedNode {
     /// Returns the row of this host.
     pub(super) fn row(&self, beat: u64) -> HostRow {
         let owned = self
@@ -111,7 +111,7 @@ impl Shared {
                     // It takes sessions before the watch reports its lease.
                     self.view().hosts.insert(
                         self.at.host.clone(),
-                        Seen {
+                        SeenHost {
                             row,
                             number,
                             at: sent,
@@ -386,7 +386,8 @@ impl Shared {
                     .get(host)
                     .filter(|_| row.is_over)
                     .map_or(now, |seen| seen.at);
-                view.hosts.insert(host.to_owned(), Seen { row, number, at });
+                view.hosts
+                    .insert(host.to_owned(), SeenHost { row, number, at });
             }
             None => {
                 view.watch.forget(host);

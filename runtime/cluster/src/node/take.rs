@@ -8,13 +8,13 @@ use trunkline_process::BootInstant;
 use trunkline_protocol::SessionId;
 use trunkline_sessions::{AdoptError, NotRecorded};
 
-use super::{Seen, Shared};
+use super::{SeenHost, SharedNode};
 use crate::{
     lock,
-    ownership::{self, Kept, Known},
+    ownership::{self, HostFacts, TakeRefusal},
     placement::{finder, shares},
     recorded::forget,
-    row::{Row, SessionRow, State},
+    row::{OwnershipState, Row, SessionRow},
     store::{NotKept, Space, key_of},
     wire,
 };
@@ -36,7 +36,7 @@ pub(super) enum NotTaken {
     #[error("there is no session with this id")]
     Unknown,
     #[error("{0}")]
-    Kept(Kept),
+    Kept(TakeRefusal),
     #[error("{0}")]
     Failed(String),
 }
@@ -47,7 +47,7 @@ pub(super) struct Read {
     pub(super) number: u64,
 }
 
-impl Shared {
+impl SharedNode {
     /// The row of a session.
     pub(super) async fn read(&self, id: &SessionId) -> Result<Option<Read>, String> {
         let kept = self
@@ -166,7 +166,7 @@ impl Shared {
                 .and_then(|kept| Some(wire::head(&kept.bytes).ok()?.0.epoch))
                 .max(Some(last_epoch))
                 .unwrap_or(0);
-            let known = Known {
+            let known = HostFacts {
                 last_epoch,
                 relocates,
                 serves: self.serves(id),
@@ -233,7 +233,7 @@ impl Shared {
         let Some(sessions) = self.sessions() else {
             return Ok((0, 0));
         };
-        let mut reader = wire::Reader::new(id.clone(), row);
+        let mut reader = wire::BatchReader::new(id.clone(), row);
         let mut last = 0;
         loop {
             let slice = self.store.read(Space::Journal, key, last).await?;
@@ -288,7 +288,7 @@ impl Shared {
                 let row = kept.and_then(|kept| SessionRow::parse(&kept.bytes));
                 if row
                     .as_ref()
-                    .is_none_or(|row| row.host != host || row.state == State::Removed)
+                    .is_none_or(|row| row.host != host || row.state == OwnershipState::Removed)
                 {
                     // It has gone on to another, or was removed.
                     forget(&*self.store, host, &key).await;
@@ -315,7 +315,7 @@ impl Shared {
                 return;
             }
             match self.take(&id, false).await {
-                Ok(()) | Err(NotTaken::Kept(Kept::Own) | NotTaken::Unknown) => {}
+                Ok(()) | Err(NotTaken::Kept(TakeRefusal::Own) | NotTaken::Unknown) => {}
                 Err(why) => {
                     tracing::warn!(session = %id, "the session stays without a host: {why}")
                 }
@@ -374,7 +374,9 @@ impl Shared {
                 Ok(_) | Err(_) => self.keeper.note_fenced(id),
             }
         }
-        rows.retain(|row| row.incarnation == self.at.incarnation && row.state == State::Owned);
+        rows.retain(|row| {
+            row.incarnation == self.at.incarnation && row.state == OwnershipState::Owned
+        });
         for row in &rows {
             tracing::warn!(
                 session = row.id,
@@ -388,7 +390,8 @@ impl Shared {
     fn gone(&self) -> Vec<String> {
         let view = self.view();
         let now = BootInstant::now();
-        let is_gone = |seen: &&Seen| seen.row.is_over || view.watch.is_gone(&seen.row.host, now);
+        let is_gone =
+            |seen: &&SeenHost| seen.row.is_over || view.watch.is_gone(&seen.row.host, now);
         view.hosts
             .values()
             .filter(is_gone)

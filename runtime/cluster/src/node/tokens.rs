@@ -8,7 +8,7 @@ use tokio::{
 };
 use trunkline_gateway::TokenFile;
 
-use super::{Node, Shared};
+use super::{Node, SharedNode};
 use crate::{
     blocking, lock,
     placement::jitter,
@@ -44,7 +44,7 @@ impl Node {
     }
 }
 
-impl Shared {
+impl SharedNode {
     async fn compare_tokens(&self, file: &TokenFile) -> Result<(), String> {
         for n in 0..TRIES {
             let kept = self.store.last(Space::Tokens, KEY).await?;

@@ -17,7 +17,7 @@ use crate::row::SessionRow;
 /// right, or are copies: they are skipped and counted. If one may be the rest of a record that has
 /// lost a part, this is decided when a later batch counts, or at the [end](Reader::end).
 #[derive(Debug)]
-pub struct Reader {
+pub struct BatchReader {
     session: SessionId,
     /// The last owner by the session's row: its run, and its epoch.
     owner: (String, u64),
@@ -32,7 +32,7 @@ pub struct Reader {
     skipped: u64,
 }
 
-impl Reader {
+impl BatchReader {
     /// Creates a reader for the session of this row, from any of its messages on.
     #[must_use]
     pub fn new(session: SessionId, row: &SessionRow) -> Self {
@@ -195,14 +195,14 @@ fn whole(session: &SessionId, head: &Head, mut body: Bytes) -> Option<Batch> {
 /// The epoch that the last entry itself has.
 fn epoch_of(lines: &[u8]) -> Option<u64> {
     #[derive(Deserialize)]
-    struct Entry {
+    struct StoredEntry {
         epoch: u64,
     }
     let last = lines
         .strip_suffix(b"\n")?
         .rsplit(|byte| *byte == b'\n')
         .next()?;
-    serde_json::from_slice::<Entry>(last)
+    serde_json::from_slice::<StoredEntry>(last)
         .ok()
         .map(|entry| entry.epoch)
 }
@@ -231,7 +231,7 @@ mod tests {
     }
 
     /// Returns a reader for a session of this run and epoch.
-    fn reader(incarnation: &str, epoch: u64) -> Reader {
+    fn reader(incarnation: &str, epoch: u64) -> BatchReader {
         let me = Me {
             host: "h".to_owned(),
             incarnation: incarnation.to_owned(),
@@ -242,10 +242,10 @@ mod tests {
             epoch,
             ..ownership::opened(&me, "s", None, None)
         };
-        Reader::new(SessionId::new("s").unwrap(), &row)
+        BatchReader::new(SessionId::new("s").unwrap(), &row)
     }
 
-    fn read(reader: &mut Reader, messages: &[Bytes]) -> Vec<(u64, u64, u32)> {
+    fn read(reader: &mut BatchReader, messages: &[Bytes]) -> Vec<(u64, u64, u32)> {
         let read = messages.iter().filter_map(|message| reader.take(message));
         read.map(|batch| (batch.epoch, batch.first, batch.count))
             .collect()

@@ -13,7 +13,7 @@ use nkeys::KeyPair;
 use serde_json::{Value, json};
 use trunkline_cluster::{
     marks::Marks,
-    nats::{ConnectError, Nats, Options},
+    nats::{ConnectError, Nats, NatsOptions},
 };
 
 use crate::{options, server::Server};
@@ -24,7 +24,7 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-async fn refused(options: Options) -> ConnectError {
+async fn refused(options: NatsOptions) -> ConnectError {
     let refused = Nats::connect(&options).await.unwrap_err();
     assert!(!refused.next().is_empty());
     refused
@@ -36,7 +36,7 @@ async fn a_wrong_user_or_password_is_refused_and_no_password_is_shown() {
     else {
         return;
     };
-    let at = |user: &str| Options {
+    let at = |user: &str| NatsOptions {
         servers: server.url().replace("nats://", &format!("nats://{user}@")),
         ..options(&server, "a")
     };
@@ -65,7 +65,7 @@ async fn a_wrong_nkey_is_refused() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let with = |name: &str, key: &KeyPair| Options {
+    let with = |name: &str, key: &KeyPair| NatsOptions {
         creds: Some(write(folder.path(), name, &key.seed().unwrap())),
         ..options(&server, "a")
     };
@@ -133,7 +133,7 @@ async fn credentials_of_another_account_are_refused() {
             "-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n{}\n------END USER NKEY SEED------\n",
             user.seed().unwrap(),
         );
-        Options {
+        NatsOptions {
             creds: Some(write(folder.path(), name, &text)),
             ..options(&server, "a")
         }
@@ -173,7 +173,7 @@ async fn a_certificate_is_checked_by_the_authority_that_is_named() {
     let Some(server) = Server::configured(&config) else {
         return;
     };
-    let at = |name: &str, ca: Option<&PathBuf>| Options {
+    let at = |name: &str, ca: Option<&PathBuf>| NatsOptions {
         servers: server
             .url()
             .replace("nats://127.0.0.1", &format!("tls://{name}")),
@@ -207,7 +207,7 @@ async fn a_certificate_is_checked_by_the_authority_that_is_named() {
     let encrypted = plain.url().replace("nats://127.0.0.1", "tls://localhost");
     let further = format!("{},tls://localhost:1", plain.url());
     for servers in [encrypted, further] {
-        let options = Options {
+        let options = NatsOptions {
             servers,
             ca: Some(good.clone()),
             ..options(&plain, "a")
@@ -246,7 +246,7 @@ fn says(version: &str, max_payload: usize) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_below_the_floor_is_refused_with_both_versions() {
     for version in ["2.10.29", "2.11.1", "2.11.0-RC.1", "1.4.0"] {
-        let options = Options {
+        let options = NatsOptions {
             servers: says(version, 1 << 20),
             ..nowhere()
         };
@@ -255,7 +255,7 @@ async fn a_server_below_the_floor_is_refused_with_both_versions() {
         assert!(text.contains(version) && text.contains("2.11.2"), "{text}");
         assert!(matches!(refused, ConnectError::Version { .. }), "{refused}");
     }
-    let refused = refused(Options {
+    let refused = refused(NatsOptions {
         servers: says("2.11.2", 4096),
         ..nowhere()
     })
@@ -267,8 +267,8 @@ async fn a_server_below_the_floor_is_refused_with_both_versions() {
     assert!(refused.next().contains("max_payload"));
 }
 
-fn nowhere() -> Options {
-    Options {
+fn nowhere() -> NatsOptions {
+    NatsOptions {
         servers: String::new(),
         creds: None,
         ca: None,
@@ -282,7 +282,7 @@ fn nowhere() -> Options {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_would_be_several_subjects_is_refused_before_it_connects() {
     for host in ["", "a.b", "*", ">", "a b", "a\r\n", &"x".repeat(65)] {
-        let refused = refused(Options {
+        let refused = refused(NatsOptions {
             host: host.to_owned(),
             ..nowhere()
         })

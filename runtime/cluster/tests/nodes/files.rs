@@ -7,7 +7,7 @@ use bytes::Bytes;
 use trunkline_cluster::{
     marks::Marks,
     memory::Memory,
-    nats::{Nats, Options},
+    nats::{Nats, NatsOptions},
     store::{Space, Store, key_of},
 };
 use trunkline_protocol::SessionId;
@@ -122,7 +122,7 @@ pub(crate) async fn connect(server: &Server, host: &str) -> Arc<Nats> {
 }
 
 pub(crate) async fn connect_at(url: &str, host: &str) -> Arc<Nats> {
-    let options = Options {
+    let options = NatsOptions {
         servers: url.to_owned(),
         creds: None,
         ca: None,

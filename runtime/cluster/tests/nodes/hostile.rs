@@ -13,8 +13,8 @@ use trunkline_cluster::{
     fabric::{Address, Fabric},
     nats::Nats,
     node::JoinError,
-    row::{HostRow, MOST_EPOCH, Row, SessionRow, State},
-    store::{Kept, Space, Store, key_of},
+    row::{HostRow, MOST_EPOCH, OwnershipState, Row, SessionRow},
+    store::{Space, Store, StoredMessage, key_of},
     wire::{self, Head},
 };
 use trunkline_gateway::{ForwardedPrincipal, HostPhase, HostState, Peers, SessionLocation};
@@ -68,10 +68,10 @@ impl Outsider {
         }
     }
 
-    async fn journal(&self, id: &SessionId) -> Vec<Kept> {
+    async fn journal(&self, id: &SessionId) -> Vec<StoredMessage> {
         let mut all = Vec::new();
         loop {
-            let behind = all.last().map_or(0, |kept: &Kept| kept.number);
+            let behind = all.last().map_or(0, |kept: &StoredMessage| kept.number);
             let slice = self
                 .0
                 .read(Space::Journal, &key_of(id.as_str()), behind)
@@ -87,7 +87,7 @@ impl Outsider {
     /// A copy of the last batch, with another head.
     async fn forge(&self, id: &SessionId, change: impl FnOnce(&mut Head)) -> Bytes {
         let mut all = self.journal(id).await;
-        let read = |kept: &Kept| wire::head(&kept.bytes).ok();
+        let read = |kept: &StoredMessage| wire::head(&kept.bytes).ok();
         let (mut head, body) = loop {
             if let Some(read) = read(&all.pop().unwrap()) {
                 break read;
@@ -372,7 +372,7 @@ async fn rows_that_no_host_wrote_are_refused_and_stop_nothing() {
     // The highest epoch: no host takes the session, and the reason is reported.
     let most = SessionRow {
         epoch: MOST_EPOCH,
-        state: State::Free,
+        state: OwnershipState::Free,
         ..row
     };
     outsider

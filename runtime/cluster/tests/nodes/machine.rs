@@ -18,7 +18,7 @@ use trunkline_cluster::{
     fabric::Fabric,
     marks::Marks,
     memory::Memory,
-    node::{JoinError, Node, Options},
+    node::{JoinError, Node, NodeOptions},
     store::Store,
 };
 use trunkline_gateway::{Peers, SessionLocation, TokenFile};
@@ -104,7 +104,7 @@ impl Machine {
         known: Known,
     ) -> Result<Self, JoinError> {
         let Known { folder, marks } = known;
-        let options = Options {
+        let options = NodeOptions {
             host: name.to_owned(),
             labels: BTreeMap::new(),
             storage: storage.iter().map(|&id| id.to_owned()).collect(),

@@ -11,7 +11,7 @@ use nkeys::KeyPair;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use trunkline_cluster::{
     marks::Marks,
-    nats::{Nats, Options},
+    nats::{Nats, NatsOptions},
 };
 use trunkline_gateway::{ForwardedPrincipal, NewToken, Peers, Scope, SessionLocation};
 
@@ -58,7 +58,7 @@ impl Server {
 }
 
 async fn connect(server: &Server, host: &str, creds: &Path) -> Arc<Nats> {
-    let options = Options {
+    let options = NatsOptions {
         servers: server.url(),
         creds: Some(creds.to_owned()),
         ca: None,
@@ -98,7 +98,7 @@ async fn hosts_with_least_rights_do_all_that_hosts_do() {
     let url = server.url();
     let two_there = two.clone();
     let dies = runtime.spawn(async move {
-        let options = Options {
+        let options = NatsOptions {
             servers: url,
             creds: Some(of_c),
             ca: None,

@@ -19,9 +19,9 @@ use tokio::sync::Semaphore;
 use trunkline_cluster::{
     lease::{Held, Terms, Watch},
     node::{AGAIN, AGAIN_MOST, AT_ONCE, LOOK},
-    ownership::{self, Kept, Known, Me},
+    ownership::{self, HostFacts, Me, TakeRefusal},
     placement::{finder, jitter, shares},
-    row::{HostRow, Row, SessionRow, State},
+    row::{HostRow, OwnershipState, Row, SessionRow},
     store::{Space, key_of},
     wire,
 };
@@ -345,7 +345,7 @@ impl Host {
                 let row = kept.and_then(|kept| SessionRow::parse(&kept.bytes));
                 if row
                     .as_ref()
-                    .is_none_or(|row| row.host != host || row.state == State::Removed)
+                    .is_none_or(|row| row.host != host || row.state == OwnershipState::Removed)
                 {
                     self.forget_session(host, &key).await;
                     return None;
@@ -440,7 +440,7 @@ impl Host {
                 .and_then(|kept| Some(wire::head(&kept.bytes).ok()?.0.epoch))
                 .unwrap_or(0);
             let serves = self.serves.borrow().contains(&number);
-            let known = Known {
+            let known = HostFacts {
                 last_epoch,
                 relocates: false,
                 serves,
@@ -448,7 +448,7 @@ impl Host {
             let is_gone = row.host != me && self.end_lease(&row.host).await;
             let taken = match ownership::taken(&row, &self.me, known, |_| is_gone) {
                 Ok(taken) => taken,
-                Err(Kept::Own) => return Ok(()),
+                Err(TakeRefusal::Own) => return Ok(()),
                 Err(why) => return Err(format!("{why:?}")),
             };
             self.note_own(&key).await;

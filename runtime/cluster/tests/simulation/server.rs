@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use trunkline_cluster::{
     memory::{Access, Memory},
     nats,
-    store::{Change, Kept, NotKept, Space, Store},
+    store::{Change, NotKept, Space, Store, StoredMessage},
 };
 use trunkline_process::BootInstant;
 
@@ -195,7 +195,7 @@ impl Server {
         host: &str,
         space: Space,
         key: &str,
-    ) -> Result<Option<Kept>, String> {
+    ) -> Result<Option<StoredMessage>, String> {
         if !self.work(host, self.costs.last).await {
             return Err("it is away".to_owned());
         }
@@ -210,7 +210,7 @@ impl Server {
         space: Space,
         key: &str,
         behind: u64,
-    ) -> Result<Vec<Kept>, String> {
+    ) -> Result<Vec<StoredMessage>, String> {
         if !self.work(host, self.costs.last).await {
             return Err("it is away".to_owned());
         }

@@ -81,8 +81,8 @@ mod joined {
     use anyhow::anyhow;
     use trunkline_cluster::{
         marks::{self, Marks},
-        nats::{Nats, Options as NatsOptions},
-        node::{JoinError, Node, Options},
+        nats::{Nats, NatsOptions},
+        node::{JoinError, Node, NodeOptions},
     };
     use trunkline_gateway::{Gateway, Peers, TokenFile};
     use trunkline_host::{
@@ -140,7 +140,7 @@ mod joined {
                 CliError::usage(error).next(next)
             })?;
             let nats = Arc::new(nats);
-            let options = Options {
+            let options = NodeOptions {
                 host: name,
                 labels: cluster.label.iter().cloned().collect(),
                 storage: cluster.storage.iter().map(|(id, _)| id.clone()).collect(),
