@@ -94,16 +94,16 @@ impl Add<Duration> for BootInstant {
 ///
 /// Clones are the same deadline. The default has passed: nothing starts before it is extended.
 #[derive(Debug, Clone, Default)]
-pub struct Deadline(Arc<Mutex<State>>);
+pub struct Deadline(Arc<Mutex<DeadlineState>>);
 
 #[derive(Debug)]
-struct State {
+struct DeadlineState {
     until: BootInstant,
     /// The host's ends of the lifelines of children that run or start.
     lifelines: Vec<Weak<OwnedFd>>,
 }
 
-impl Default for State {
+impl Default for DeadlineState {
     fn default() -> Self {
         Self {
             until: BootInstant(0),
@@ -116,9 +116,9 @@ impl Deadline {
     /// A deadline at a moment.
     #[must_use]
     pub fn new(until: BootInstant) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(DeadlineState {
             until,
-            ..State::default()
+            ..DeadlineState::default()
         })))
     }
 
@@ -168,7 +168,7 @@ impl Deadline {
         Ok(Some((held, own)))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, DeadlineState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

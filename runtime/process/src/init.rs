@@ -43,9 +43,9 @@ mod report;
 mod subreaper;
 
 use self::lifeline::Lifeline;
-pub(crate) use self::options::{Keep, Options};
-pub(crate) use self::report::{RECORD, Report};
-use self::report::{Reporter, Step};
+pub(crate) use self::options::{InitOptions, Keep};
+pub(crate) use self::report::{InitReport, RECORD};
+use self::report::{Reporter, SetupStep};
 use crate::system::init as system;
 
 /// The first argument of a program that is asked to be an init.
@@ -114,7 +114,7 @@ pub(crate) fn executable() -> Option<&'static Path> {
 
 /// Is an init until its program has ended; gives the exit code.
 fn run(args: impl Iterator<Item = OsString>) -> i32 {
-    match Options::parse(args) {
+    match InitOptions::parse(args) {
         Ok(options) => match (Ties::take(&options), options.keep) {
             (Ok(ties), Keep::Namespace) => namespace::run(&options, ties),
             (Ok(ties), Keep::Reaper | Keep::Plain) => subreaper::run(&options, ties),
@@ -140,7 +140,7 @@ struct Ties {
 
 impl Ties {
     /// Takes over what the host has lent. An error is the exit code.
-    fn take(options: &Options) -> Result<Self, i32> {
+    fn take(options: &InitOptions) -> Result<Self, i32> {
         let status = options
             .status
             .and_then(|number| system::inherited(number).ok());
@@ -150,16 +150,16 @@ impl Ties {
             Ok(end) => end
                 .map(|end| Lifeline::new(end, options.counts))
                 .transpose(),
-            Err(error) => return Err(report.refuse(Step::First, &error)),
+            Err(error) => return Err(report.refuse(SetupStep::First, &error)),
         };
-        let lifeline = lifeline.map_err(|error| report.refuse(Step::Deadline, &error))?;
+        let lifeline = lifeline.map_err(|error| report.refuse(SetupStep::Deadline, &error))?;
         match system::take_signals() {
             Ok(signals) => Ok(Self {
                 report,
                 lifeline,
                 signals,
             }),
-            Err(error) => Err(report.refuse(Step::First, &error)),
+            Err(error) => Err(report.refuse(SetupStep::First, &error)),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
-use crate::init::{Keep, Options};
+use crate::init::{InitOptions, Keep};
 use crate::limits::Limits;
 
 /// A sandbox: keeps a child from the host's files, processes and network.
@@ -182,11 +182,11 @@ impl Inside<'_> {
         let command = std::iter::once(self.program.to_owned())
             .chain(self.args.iter().cloned())
             .collect();
-        let options = Options {
+        let options = InitOptions {
             status,
             bridge,
             command,
-            ..Options::new(Keep::Plain)
+            ..InitOptions::new(Keep::Plain)
         };
         std::iter::once(self.init.into())
             .chain(options.to_args())

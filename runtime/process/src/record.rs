@@ -12,7 +12,7 @@ mod kept;
 mod orphans;
 mod search;
 
-pub(crate) use self::entry::Entry;
+pub(crate) use self::entry::TreeRecord;
 pub use self::kept::FolderRecord;
 pub(crate) use self::kept::Record;
 pub use self::orphans::sweep;

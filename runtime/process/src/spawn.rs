@@ -22,13 +22,13 @@ use tokio::time::timeout;
 use crate::child::Child;
 use crate::environment::{ADAPTER_CONFIG, TMPDIR, child_environment, problem};
 use crate::error::{SpawnError, is_shortage};
-use crate::init::{RECORD, Report};
+use crate::init::{InitReport, RECORD};
 use crate::isolation::{Attachment, IsolationError};
 use crate::limits::{self, Cgroup, Limits};
 use crate::owned::OwnedResources;
 use crate::pipe::read_held;
 use crate::private_dir::PrivateDir;
-use crate::record::{Entry, Record};
+use crate::record::{Record, TreeRecord};
 use crate::search_path::{DEFAULT_PATH, candidates, is_path};
 use crate::settle::Mark;
 use crate::signal::Signal;
@@ -129,11 +129,11 @@ async fn begin(
     let refused = match read
         .ok()
         .and_then(Result::ok)
-        .and_then(|_| Report::from_bytes(record))
+        .and_then(|_| InitReport::from_bytes(record))
     {
-        Some(Report::Started) => return Ok(child),
-        Some(Report::NotStarted(errno)) => Refused::Start(io::Error::from_raw_os_error(errno)),
-        Some(Report::NotKept(step, errno)) => {
+        Some(InitReport::Started) => return Ok(child),
+        Some(InitReport::NotStarted(errno)) => Refused::Start(io::Error::from_raw_os_error(errno)),
+        Some(InitReport::NotKept(step, errno)) => {
             let error = io::Error::from_raw_os_error(errno);
             if is_shortage(Errno::from_io_error(&error)) {
                 Refused::Start(error)
@@ -326,7 +326,7 @@ fn record(
     cgroup: Option<&Cgroup>,
     private: &PrivateDir,
 ) -> Option<Record> {
-    let written = Entry::of_this_host(spec.containment.name()).and_then(|mut entry| {
+    let written = TreeRecord::of_this_host(spec.containment.name()).and_then(|mut entry| {
         entry.cgroups = cgroup
             .iter()
             .flat_map(|cgroup| cgroup.paths())

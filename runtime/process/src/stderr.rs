@@ -38,11 +38,11 @@ pub struct StderrDrain<R> {
     redacted: redact::Stream,
     tail: StderrTail,
     lines: LineCutter,
-    state: State,
+    state: DrainState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum DrainState {
     Open,
     Ended,
 }
@@ -59,14 +59,14 @@ impl<R> StderrDrain<R> {
             redacted,
             tail,
             lines,
-            state: State::Open,
+            state: DrainState::Open,
         }
     }
 
     /// Takes the last unfinished line, once.
     fn end(&mut self, on_line: &mut impl FnMut(StderrLine<'_>)) {
-        if self.state == State::Open {
-            self.state = State::Ended;
+        if self.state == DrainState::Open {
+            self.state = DrainState::Ended;
             let tail = &self.tail;
             let lines = &mut self.lines;
             self.redacted.finish(|shown| {
@@ -89,7 +89,7 @@ impl<R: AsyncRead + Unpin> StderrDrain<R> {
     ///
     /// Cancel safe: no byte is lost, and the next call continues.
     pub async fn run(&mut self, mut on_line: impl FnMut(StderrLine<'_>)) -> io::Result<()> {
-        while self.state == State::Open {
+        while self.state == DrainState::Open {
             match self.reader.read(&mut self.chunk).await {
                 Ok(0) => self.end(&mut on_line),
                 Ok(count) => {

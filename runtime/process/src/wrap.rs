@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::containment::{self, Containment};
 use crate::environment::shielded;
-use crate::init::{self, Keep, Options};
+use crate::init::{self, InitOptions, Keep};
 use crate::isolation::{Attachment, Holder, Inside, Isolated, Isolation, IsolationError};
 use crate::pipe::pair;
 use crate::private_dir::PrivateDir;
@@ -178,12 +178,12 @@ fn within(
         .into_iter()
         .map(|(name, value)| (shielded(&name), value))
         .collect();
-    let options = Options {
+    let options = InitOptions {
         lifeline: Some(held.as_raw_fd()),
         counts,
         status: Some(told.as_raw_fd()),
         command: std::iter::once(program).chain(args).collect(),
-        ..Options::new(keep)
+        ..InitOptions::new(keep)
     };
     Ok(Wrapped {
         program: init.into(),
@@ -272,14 +272,14 @@ fn isolated(sandbox: &dyn Isolation, scene: &Scene<'_>) -> Result<Wrapped, WrapE
     // host is gone. A sandbox has one for its deadline, out of reach of everything inside.
     let (held, lifeline) = tie(spec)?;
     let is_engine = removal.is_some();
-    let options = Options {
+    let options = InitOptions {
         lifeline: Some(held.as_raw_fd()),
         counts: spec.deadline.is_some(),
         status: Some(told.as_raw_fd()),
         holds_another: !is_engine,
         after: removal.unwrap_or_default(),
         command: std::iter::once(program).chain(args).collect(),
-        ..Options::new(Keep::Plain)
+        ..InitOptions::new(Keep::Plain)
     };
     // The client may need setuid helpers; what runs in the container gains nothing by them.
     let (privileges, keys, limiter) = if is_engine {

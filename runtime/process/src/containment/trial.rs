@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::error::is_shortage;
-use crate::init::{self, Keep, Options, RECORD, Report};
+use crate::init::{self, InitOptions, InitReport, Keep, RECORD};
 use crate::pipe::pair;
 use crate::system::before_exec::{self, Manner};
 
@@ -36,9 +36,9 @@ pub(super) fn run(keep: Keep) -> Result<(), Refusal> {
     };
     let (status, told) = pair().map_err(|error| refusal(&error))?;
     let told_to = Some(told.as_raw_fd());
-    let options = Options {
+    let options = InitOptions {
         status: told_to,
-        ..Options::new(keep)
+        ..InitOptions::new(keep)
     };
     let mut command = Command::new(program);
     command.arg0(init::MARKER).args(options.to_args());
@@ -60,8 +60,8 @@ pub(super) fn run(keep: Keep) -> Result<(), Refusal> {
     let _ = child.kill();
     let _ = child.wait();
     match report {
-        Some(Report::Started) => Ok(()),
-        Some(Report::NotKept(step, errno)) => {
+        Some(InitReport::Started) => Ok(()),
+        Some(InitReport::NotKept(step, errno)) => {
             let error = io::Error::from_raw_os_error(errno);
             let refused = refusal(&error);
             Err(Refusal {
@@ -69,7 +69,7 @@ pub(super) fn run(keep: Keep) -> Result<(), Refusal> {
                 ..refused
             })
         }
-        Some(Report::NotStarted(_)) | None => Err(Refusal {
+        Some(InitReport::NotStarted(_)) | None => Err(Refusal {
             text: "the init program did not answer".to_owned(),
             is_passing: true,
         }),
@@ -83,7 +83,7 @@ fn refusal(error: &io::Error) -> Refusal {
     }
 }
 
-fn read_within(status: &OwnedFd, time: Duration) -> Option<Report> {
+fn read_within(status: &OwnedFd, time: Duration) -> Option<InitReport> {
     let mut watched = [PollFd::new(status, PollFlags::IN)];
     let time = Timespec {
         tv_sec: i64::try_from(time.as_secs()).ok()?,
@@ -95,7 +95,7 @@ fn read_within(status: &OwnedFd, time: Duration) -> Option<Report> {
     let mut record = [0u8; RECORD];
     let read = rustix::io::retry_on_intr(|| rustix::io::read(status, &mut record)).ok()?;
     if read == RECORD {
-        Report::from_bytes(record)
+        InitReport::from_bytes(record)
     } else {
         None
     }

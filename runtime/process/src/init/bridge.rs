@@ -14,7 +14,7 @@ use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use self::link::Link;
+use self::link::SocketPair;
 use self::socket::connect;
 
 pub use self::socket::SocketFile;
@@ -64,7 +64,7 @@ impl Bridge {
     ///
     /// The system can no longer poll, which is a bug or the end.
     pub fn run(self, socket: impl AsRef<Path>) -> io::Result<Infallible> {
-        let mut links: Vec<Link> = Vec::new();
+        let mut links: Vec<SocketPair> = Vec::new();
         let mut paused = false;
         loop {
             let accepting = !paused && links.len() < MAX_LINKS;
@@ -85,7 +85,7 @@ impl Bridge {
                     Ok((program, _)) => {
                         if let Some(link) = connect(socket.as_ref())
                             .ok()
-                            .and_then(|proxy| Link::new(program, proxy).ok())
+                            .and_then(|proxy| SocketPair::new(program, proxy).ok())
                         {
                             links.push(link);
                         }
@@ -98,7 +98,7 @@ impl Bridge {
     }
 
     /// Waits until something can be done: whether there is a connection to accept, and what each link may do.
-    fn wait(&self, links: &[Link], accepting: bool) -> io::Result<(bool, Vec<PollFlags>)> {
+    fn wait(&self, links: &[SocketPair], accepting: bool) -> io::Result<(bool, Vec<PollFlags>)> {
         let mut watched = Vec::with_capacity(1 + 2 * links.len());
         let mut owners = Vec::with_capacity(2 * links.len());
         watched.push(PollFd::from_borrowed_fd(

@@ -19,12 +19,12 @@ use rustix::process::{Signal, getegid, geteuid, set_parent_process_death_signal,
 use rustix::thread::{CapabilitySet, UnshareFlags, remove_capability_from_bounding_set};
 
 use super::program::{self, News};
-use super::report::{Reporter, Step};
-use super::{Options, Ties};
+use super::report::{Reporter, SetupStep};
+use super::{InitOptions, Ties};
 use crate::system::init::{self as system, Forked};
 
 pub(super) fn run(
-    options: &Options,
+    options: &InitOptions,
     Ties {
         mut report,
         mut lifeline,
@@ -36,7 +36,7 @@ pub(super) fn run(
         Err((step, error)) => return report.refuse(step, &error),
     };
     match system::fork() {
-        Err(error) => report.refuse(Step::First, &error),
+        Err(error) => report.refuse(SetupStep::First, &error),
         Ok(Forked::Parent(inner)) => {
             drop((report, outcome.1, alive.0));
             // Failing that, the pipes live as long as the program and this process do: longer than
@@ -61,7 +61,7 @@ pub(super) fn run(
     }
 }
 
-type Pipe = (OwnedFd, OwnedFd);
+type FdPair = (OwnedFd, OwnedFd);
 
 /// Owner of the user namespace that contains the PID namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,19 +73,19 @@ enum Users {
 }
 
 /// Makes the namespaces, of which the next child is the first process.
-fn prepare() -> Result<(Users, Pipe, Pipe), (Step, io::Error)> {
+fn prepare() -> Result<(Users, FdPair, FdPair), (SetupStep, io::Error)> {
     let at = |step| move |error: io::Error| (step, error);
     let errno = |step| move |error: rustix::io::Errno| (step, io::Error::from(error));
-    let alive = pipe_with(PipeFlags::CLOEXEC).map_err(errno(Step::First))?;
-    let outcome = pipe_with(PipeFlags::CLOEXEC).map_err(errno(Step::First))?;
+    let alive = pipe_with(PipeFlags::CLOEXEC).map_err(errno(SetupStep::First))?;
+    let outcome = pipe_with(PipeFlags::CLOEXEC).map_err(errno(SetupStep::First))?;
     let user = geteuid().as_raw();
     let group = getegid().as_raw();
     let wanted = UnshareFlags::NEWPID | UnshareFlags::NEWNS;
     let users = match system::unshare(wanted) {
         Ok(()) => Users::Host,
         Err(_) => {
-            system::unshare(wanted | UnshareFlags::NEWUSER).map_err(at(Step::Namespaces))?;
-            map_users(user, group).map_err(at(Step::Users))?;
+            system::unshare(wanted | UnshareFlags::NEWUSER).map_err(at(SetupStep::Namespaces))?;
+            map_users(user, group).map_err(at(SetupStep::Users))?;
             Users::Own
         }
     };
@@ -101,7 +101,7 @@ fn map_users(user: u32, group: u32) -> io::Result<()> {
 
 /// The first process of the namespace.
 fn inner(
-    options: &Options,
+    options: &InitOptions,
     signals: &OwnedFd,
     users: Users,
     alive: &OwnedFd,
@@ -125,21 +125,21 @@ fn inner(
     }
 }
 
-fn settle(users: Users, alive: &OwnedFd) -> Result<(), (Step, io::Error)> {
+fn settle(users: Users, alive: &OwnedFd) -> Result<(), (SetupStep, io::Error)> {
     let at = |step| move |error: rustix::io::Errno| (step, io::Error::from(error));
     // Signals to the outer process's group are not meant for this one.
-    setsid().map_err(at(Step::First))?;
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(Step::First))?;
+    setsid().map_err(at(SetupStep::First))?;
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(SetupStep::First))?;
     if is_over(alive) {
-        return Err((Step::First, rustix::io::Errno::PIPE.into()));
+        return Err((SetupStep::First, rustix::io::Errno::PIPE.into()));
     }
     mount_change(
         "/",
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )
-    .map_err(at(Step::Proc))?;
+    .map_err(at(SetupStep::Proc))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    mount("proc", "/proc", "proc", flags, None).map_err(at(Step::Proc))?;
+    mount("proc", "/proc", "proc", flags, None).map_err(at(SetupStep::Proc))?;
     if users == Users::Own {
         // In a user namespace of its own the superuser has every capability again; the program gets none.
         for capability in CapabilitySet::all().iter() {

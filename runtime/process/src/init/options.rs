@@ -9,7 +9,7 @@ use super::MARKER;
 
 /// Options of an init.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Options {
+pub(crate) struct InitOptions {
     /// Method to keep descendants.
     pub(crate) keep: Keep,
     /// The end of a pipe from the host: everything ends when the other end is closed.
@@ -40,7 +40,7 @@ pub(crate) enum Keep {
     Plain,
 }
 
-impl Options {
+impl InitOptions {
     /// Asks for nothing else.
     pub(crate) fn new(keep: Keep) -> Self {
         Self {
@@ -153,14 +153,14 @@ fn bridge(text: &OsStr) -> Result<(u16, PathBuf), String> {
 mod tests {
     use super::*;
 
-    fn read(args: &[&str]) -> Result<Options, String> {
-        Options::parse(args.iter().map(OsString::from))
+    fn read(args: &[&str]) -> Result<InitOptions, String> {
+        InitOptions::parse(args.iter().map(OsString::from))
     }
 
     #[test]
     fn what_is_asked_is_read() {
         for keep in [Keep::Namespace, Keep::Reaper, Keep::Plain] {
-            let asked = Options {
+            let asked = InitOptions {
                 keep,
                 lifeline: Some(7),
                 counts: true,
@@ -172,7 +172,7 @@ mod tests {
             };
             let args = asked.to_args();
             assert_eq!(args[0], MARKER);
-            assert_eq!(Options::parse(args.into_iter().skip(1)), Ok(asked));
+            assert_eq!(InitOptions::parse(args.into_iter().skip(1)), Ok(asked));
         }
     }
 

@@ -15,8 +15,8 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::lifeline::Lifeline;
-use super::options::Options;
-use super::report::{Report, Reporter};
+use super::options::InitOptions;
+use super::report::{InitReport, Reporter};
 use crate::environment;
 use crate::system::init::{self as system, Role};
 
@@ -69,10 +69,10 @@ pub(super) enum News {
 
 /// Starts the program and lets go of its pipes; reports how that went, unless one inside is to. An
 /// error is the exit code.
-pub(super) fn start(options: &Options, report: &mut Reporter) -> Result<Program, i32> {
+pub(super) fn start(options: &InitOptions, report: &mut Reporter) -> Result<Program, i32> {
     let Some((program, args)) = options.command.split_first() else {
         // A trial: all that comes before a program has worked.
-        report.send(Report::Started);
+        report.send(InitReport::Started);
         return Err(0);
     };
     let mut command = Command::new(program);
@@ -96,12 +96,12 @@ pub(super) fn start(options: &Options, report: &mut Reporter) -> Result<Program,
             if options.holds_another {
                 report.leave();
             } else {
-                report.send(Report::Started);
+                report.send(InitReport::Started);
             }
             Ok(Program(Pid::from_child(&child)))
         }
         Err(error) => {
-            report.send(Report::NotStarted(error.raw_os_error().unwrap_or(0)));
+            report.send(InitReport::NotStarted(error.raw_os_error().unwrap_or(0)));
             Err(super::NOT_STARTED)
         }
     }

@@ -11,18 +11,18 @@ pub(crate) const RECORD: usize = 6;
 
 /// Outcome of the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Report {
+pub(crate) enum InitReport {
     /// The program has started.
     Started,
     /// The system refused to start it, with this error.
     NotStarted(i32),
     /// The way to it was refused, with this error.
-    NotKept(Step, i32),
+    NotKept(SetupStep, i32),
 }
 
 /// Step of an init before it starts the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum SetupStep {
     /// Makes namespaces.
     Namespaces,
     /// Says who the users of its namespace are.
@@ -39,17 +39,17 @@ pub(crate) enum Step {
     Deadline,
 }
 
-const STEPS: [Step; 7] = [
-    Step::Namespaces,
-    Step::Users,
-    Step::First,
-    Step::Proc,
-    Step::Adoption,
-    Step::Bridge,
-    Step::Deadline,
+const STEPS: [SetupStep; 7] = [
+    SetupStep::Namespaces,
+    SetupStep::Users,
+    SetupStep::First,
+    SetupStep::Proc,
+    SetupStep::Adoption,
+    SetupStep::Bridge,
+    SetupStep::Deadline,
 ];
 
-impl Report {
+impl InitReport {
     fn to_bytes(self) -> [u8; RECORD] {
         let (kind, step, errno) = match self {
             Self::Started => (b'S', 0, 0),
@@ -74,7 +74,7 @@ impl Report {
     }
 }
 
-impl Step {
+impl SetupStep {
     /// Reads after "failed to".
     pub(crate) fn text(self) -> &'static str {
         match self {
@@ -108,7 +108,7 @@ impl Reporter {
         self.0.as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    pub(super) fn send(&mut self, report: Report) {
+    pub(super) fn send(&mut self, report: InitReport) {
         if let Some(pipe) = mem::take(&mut self.0) {
             // A host that is gone needs no report.
             let _ = write(&pipe, &report.to_bytes());
@@ -116,11 +116,11 @@ impl Reporter {
     }
 
     /// Reports that a step was refused; gives the exit code.
-    pub(super) fn refuse(&mut self, step: Step, error: &io::Error) -> i32 {
+    pub(super) fn refuse(&mut self, step: SetupStep, error: &io::Error) -> i32 {
         if self.0.is_none() {
             super::complain(&format!("failed to {}: {error}", step.text()));
         }
-        self.send(Report::NotKept(step, error.raw_os_error().unwrap_or(0)));
+        self.send(InitReport::NotKept(step, error.raw_os_error().unwrap_or(0)));
         super::NOT_STARTED
     }
 }
@@ -131,14 +131,14 @@ mod tests {
 
     #[test]
     fn a_report_is_read_as_it_was_written() {
-        let refused = STEPS.map(|step| Report::NotKept(step, 1));
-        for report in [Report::Started, Report::NotStarted(2)]
+        let refused = STEPS.map(|step| InitReport::NotKept(step, 1));
+        for report in [InitReport::Started, InitReport::NotStarted(2)]
             .into_iter()
             .chain(refused)
         {
-            assert_eq!(Report::from_bytes(report.to_bytes()), Some(report));
+            assert_eq!(InitReport::from_bytes(report.to_bytes()), Some(report));
         }
-        assert_eq!(Report::from_bytes([0; RECORD]), None);
-        assert_eq!(Report::from_bytes([b'K', 99, 0, 0, 0, 0]), None);
+        assert_eq!(InitReport::from_bytes([0; RECORD]), None);
+        assert_eq!(InitReport::from_bytes([b'K', 99, 0, 0, 0, 0]), None);
     }
 }

@@ -13,8 +13,8 @@ use rustix::process::{
 
 use super::bridge;
 use super::program::{self, News, Reaped};
-use super::report::Step;
-use super::{Keep, NOT_STARTED, Options, Ties};
+use super::report::SetupStep;
+use super::{InitOptions, Keep, NOT_STARTED, Ties};
 use crate::system::init as system;
 use crate::system::proc::{self, Stat};
 
@@ -23,7 +23,7 @@ use crate::system::proc::{self, Stat};
 const LOOK_AGAIN: (i64, i64) = (2, 128);
 
 pub(super) fn run(
-    options: &Options,
+    options: &InitOptions,
     Ties {
         mut report,
         mut lifeline,
@@ -32,7 +32,7 @@ pub(super) fn run(
 ) -> i32 {
     let adopts = options.keep == Keep::Reaper;
     if let Err(error) = outlive(lifeline.is_some(), adopts) {
-        return report.refuse(Step::Adoption, &error.into());
+        return report.refuse(SetupStep::Adoption, &error.into());
     }
     // Before the program, which may connect at once.
     let bridge = match options
@@ -42,7 +42,7 @@ pub(super) fn run(
         .transpose()
     {
         Ok(bridge) => bridge,
-        Err(error) => return report.refuse(Step::Bridge, &error),
+        Err(error) => return report.refuse(SetupStep::Bridge, &error),
     };
     let program = match program::start(options, &mut report) {
         Ok(program) => program,

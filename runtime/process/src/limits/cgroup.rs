@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::Limits;
-use super::hierarchy::{Backend, Controller, Place, Version};
+use super::hierarchy::{Backend, CgroupFolder, Controller, Version};
 
 /// Limit of skipped names that are in use: by earlier hosts with the same process id that were
 /// killed with SIGKILL.
@@ -69,7 +69,12 @@ impl Cgroup {
         (!made.folders.is_empty()).then_some(made)
     }
 
-    fn limit(&mut self, place: &Place, controller: Controller, limit: u64) -> io::Result<()> {
+    fn limit(
+        &mut self,
+        place: &CgroupFolder,
+        controller: Controller,
+        limit: u64,
+    ) -> io::Result<()> {
         let at = self.folder_in(place)?;
         let folder = &mut self.folders[at];
         let written = write_limit(&folder.path, place.version, controller, limit);
@@ -82,7 +87,7 @@ impl Cgroup {
     }
 
     /// Returns the index of the folder in a place, and makes it if necessary.
-    fn folder_in(&mut self, place: &Place) -> io::Result<usize> {
+    fn folder_in(&mut self, place: &CgroupFolder) -> io::Result<usize> {
         if let Some(at) = self
             .folders
             .iter()

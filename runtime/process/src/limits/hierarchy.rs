@@ -47,7 +47,7 @@ pub(super) enum Version {
 
 /// A folder in which cgroups can be made, and was made one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct CgroupFolder {
     pub(super) folder: PathBuf,
     pub(super) version: Version,
 }
@@ -55,11 +55,11 @@ pub(super) struct Place {
 /// Place for each controller, or the reason why there is none.
 #[derive(Debug)]
 pub(super) struct Backend {
-    processes: Result<Place, String>,
-    memory: Result<Place, String>,
+    processes: Result<CgroupFolder, String>,
+    memory: Result<CgroupFolder, String>,
     /// Place whose cgroups limit nothing but record the membership of a tree; used if there is no
     /// better one.
-    pub(super) membership: Option<Place>,
+    pub(super) membership: Option<CgroupFolder>,
 }
 
 impl Backend {
@@ -89,7 +89,7 @@ impl Backend {
         let [processes, memory] = Controller::ALL.map(found);
         let membership = unified
             .ok()
-            .map(|folder| Place {
+            .map(|folder| CgroupFolder {
                 folder,
                 version: Version::V2,
             })
@@ -101,7 +101,7 @@ impl Backend {
         }
     }
 
-    pub(super) fn place(&self, controller: Controller) -> Option<&Place> {
+    pub(super) fn place(&self, controller: Controller) -> Option<&CgroupFolder> {
         match controller {
             Controller::Processes => self.processes.as_ref().ok(),
             Controller::Memory => self.memory.as_ref().ok(),
@@ -117,13 +117,13 @@ impl Backend {
     }
 }
 
-fn enforcer(found: &Result<Place, String>) -> Result<Enforcer, &str> {
+fn enforcer(found: &Result<CgroupFolder, String>) -> Result<Enforcer, &str> {
     match found {
-        Ok(Place {
+        Ok(CgroupFolder {
             version: Version::V2,
             ..
         }) => Ok(Enforcer::CgroupV2),
-        Ok(Place {
+        Ok(CgroupFolder {
             version: Version::V1,
             ..
         }) => Ok(Enforcer::CgroupV1),
@@ -238,7 +238,10 @@ fn unified(mounts: &[Mount], own: &[OwnCgroup]) -> Result<PathBuf, String> {
 }
 
 /// A place in the unified hierarchy whose cgroups have the controller.
-fn in_unified(own: Result<&PathBuf, &String>, controller: Controller) -> Result<Place, String> {
+fn in_unified(
+    own: Result<&PathBuf, &String>,
+    controller: Controller,
+) -> Result<CgroupFolder, String> {
     let own = own.map_err(Clone::clone)?;
     let mut why = String::new();
     for folder in [
@@ -248,7 +251,7 @@ fn in_unified(own: Result<&PathBuf, &String>, controller: Controller) -> Result<
     .into_iter()
     .flatten()
     {
-        let place = Place {
+        let place = CgroupFolder {
             folder: folder.to_owned(),
             version: Version::V2,
         };
@@ -325,7 +328,11 @@ fn enable(folder: &Path, controller: Controller) -> Result<(), String> {
 }
 
 /// A place in the version 1 hierarchy of the controller.
-fn alone(mounts: &[Mount], own: &[OwnCgroup], controller: Controller) -> Result<Place, String> {
+fn alone(
+    mounts: &[Mount],
+    own: &[OwnCgroup],
+    controller: Controller,
+) -> Result<CgroupFolder, String> {
     let name = controller.name();
     let named = |list: &[Vec<u8>]| list.iter().any(|word| word == name.as_bytes());
     let own = own
@@ -347,7 +354,7 @@ fn alone(mounts: &[Mount], own: &[OwnCgroup], controller: Controller) -> Result<
             "{folder:?} does not count what is below it (memory.use_hierarchy is 0)"
         ));
     }
-    let place = Place {
+    let place = CgroupFolder {
         folder,
         version: Version::V1,
     };
@@ -356,7 +363,7 @@ fn alone(mounts: &[Mount], own: &[OwnCgroup], controller: Controller) -> Result<
 }
 
 /// Makes a cgroup, looks whether it can be limited, and removes it.
-fn attempt(place: &Place, controller: Option<Controller>) -> Result<(), String> {
+fn attempt(place: &CgroupFolder, controller: Option<Controller>) -> Result<(), String> {
     let folder = make_folder(&place.folder)
         .map_err(|error| format!("cannot make a cgroup in {:?}: {error}", place.folder))?;
     let file = controller.map_or("cgroup.procs", |controller| {

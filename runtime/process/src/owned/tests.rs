@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::*;
-use crate::record::Entry;
+use crate::record::TreeRecord;
 
 /// Resources below `parent`, whose record is in `records`.
 fn owned(parent: &Path, records: &Path) -> OwnedResources {
     fs::create_dir(parent).unwrap();
     let private = PrivateDir::create(parent, Some(b"{}")).unwrap();
-    let mut entry = Entry::of_this_host("group").unwrap();
+    let mut entry = TreeRecord::of_this_host("group").unwrap();
     entry.folder = Some((private.inode().unwrap(), private.path().to_owned()));
     let record = Record::create(records, &entry).unwrap();
     OwnedResources {

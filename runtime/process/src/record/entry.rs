@@ -24,8 +24,8 @@ pub(super) const LARGEST: u64 = 32 << 10;
 
 /// Content of the record of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) host: Process,
+pub(crate) struct TreeRecord {
+    pub(crate) host: StartedProcess,
     /// Boot id of the machine.
     pub(crate) boot: String,
     /// In which PID namespace the numbers are meant: its inode.
@@ -36,17 +36,17 @@ pub(crate) struct Entry {
     /// The private folder and its inode.
     pub(crate) folder: Option<(u64, PathBuf)>,
     /// First process, after the start.
-    pub(crate) leader: Option<Process>,
+    pub(crate) leader: Option<StartedProcess>,
 }
 
 /// A process and when it started: a number that is used again has another start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Process {
+pub(crate) struct StartedProcess {
     pub(crate) pid: Pid,
     pub(crate) started: u64,
 }
 
-impl Process {
+impl StartedProcess {
     pub(crate) fn from_pid(pid: Pid) -> Option<Self> {
         Stat::read(pid).map(Self::from)
     }
@@ -57,7 +57,7 @@ impl Process {
     }
 }
 
-impl From<Stat> for Process {
+impl From<Stat> for StartedProcess {
     fn from(stat: Stat) -> Self {
         Self {
             pid: stat.pid,
@@ -66,14 +66,14 @@ impl From<Stat> for Process {
     }
 }
 
-impl Entry {
+impl TreeRecord {
     /// Returns the identity of a tree of this process. The other fields are empty.
     ///
     /// # Errors
     ///
     /// `/proc` does not identify this process.
     pub(crate) fn of_this_host(containment: &str) -> io::Result<Self> {
-        let host = Process::from_pid(rustix::process::getpid())
+        let host = StartedProcess::from_pid(rustix::process::getpid())
             .ok_or_else(|| io::Error::other("/proc does not show this process"))?;
         Ok(Self {
             host,
@@ -107,7 +107,7 @@ impl Entry {
     }
 
     /// The line that is added when the first process exists.
-    pub(super) fn leader_text(leader: Process) -> String {
+    pub(super) fn leader_text(leader: StartedProcess) -> String {
         format!("leader {}\n", process_text(leader))
     }
 
@@ -170,18 +170,18 @@ impl Entry {
     }
 }
 
-fn process_text(process: Process) -> String {
+fn process_text(process: StartedProcess) -> String {
     format!("{} {}", process.pid.as_raw_nonzero(), process.started)
 }
 
-fn process(text: &str) -> Option<Process> {
+fn process(text: &str) -> Option<StartedProcess> {
     let (pid, started) = text.split_once(' ')?;
     let pid = pid
         .parse()
         .ok()
         .filter(|pid| *pid > 0)
         .and_then(Pid::from_raw)?;
-    Some(Process {
+    Some(StartedProcess {
         pid,
         started: started.parse().ok()?,
     })
@@ -221,8 +221,8 @@ fn path(text: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn entry() -> Entry {
-        let mut entry = Entry::of_this_host("group").unwrap();
+    fn entry() -> TreeRecord {
+        let mut entry = TreeRecord::of_this_host("group").unwrap();
         entry.cgroups = vec!["/sys/fs/cgroup/pids/trunkline-1-2".into()];
         entry.folder = Some((
             77,
@@ -235,22 +235,22 @@ mod tests {
     fn a_record_is_read_as_it_was_written() {
         let mut wanted = entry();
         let mut text = wanted.to_text();
-        assert_eq!(Entry::parse(text.as_bytes()).as_ref(), Ok(&wanted));
-        let leader = Process {
+        assert_eq!(TreeRecord::parse(text.as_bytes()).as_ref(), Ok(&wanted));
+        let leader = StartedProcess {
             pid: Pid::from_raw(12).unwrap(),
             started: 34,
         };
-        text += &Entry::leader_text(leader);
+        text += &TreeRecord::leader_text(leader);
         wanted.leader = Some(leader);
-        assert_eq!(Entry::parse(text.as_bytes()).as_ref(), Ok(&wanted));
+        assert_eq!(TreeRecord::parse(text.as_bytes()).as_ref(), Ok(&wanted));
     }
 
     #[test]
     fn what_was_cut_off_is_no_record_or_one_without_its_end() {
         let wanted = entry();
-        let whole = wanted.to_text() + &Entry::leader_text(wanted.host);
+        let whole = wanted.to_text() + &TreeRecord::leader_text(wanted.host);
         for length in 0..whole.len() {
-            match Entry::parse(&whole.as_bytes()[..length]) {
+            match TreeRecord::parse(&whole.as_bytes()[..length]) {
                 Ok(read) => assert_eq!(read, wanted, "{length} bytes"),
                 Err(_) => assert!(length < wanted.to_text().len(), "{length} bytes"),
             }
@@ -272,9 +272,9 @@ mod tests {
         ] {
             let text = whole.replacen(from, to, 1);
             assert_ne!(text, whole);
-            assert!(Entry::parse(text.as_bytes()).is_err(), "{text}");
+            assert!(TreeRecord::parse(text.as_bytes()).is_err(), "{text}");
         }
-        assert!(Entry::parse(b"\xff\xfe").is_err());
-        assert!(Entry::parse(b"").is_err());
+        assert!(TreeRecord::parse(b"\xff\xfe").is_err());
+        assert!(TreeRecord::parse(b"").is_err());
     }
 }

@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::entry::{Entry, NO_TREE, Process};
+use super::entry::{NO_TREE, StartedProcess, TreeRecord};
 
 /// Limit of skipped names that are in use.
 const NAMES_TRIED: usize = 1000;
@@ -30,7 +30,7 @@ impl Record {
     /// # Errors
     ///
     /// When the system refuses.
-    pub(crate) fn create(dir: &Path, entry: &Entry) -> io::Result<Self> {
+    pub(crate) fn create(dir: &Path, entry: &TreeRecord) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         static NEXT: AtomicU64 = AtomicU64::new(0);
         for _ in 0..NAMES_TRIED {
@@ -106,7 +106,7 @@ impl FolderRecord {
     /// When the system refuses.
     pub fn create(records: &Path, folder: &Path) -> io::Result<Self> {
         let folder = folder.canonicalize()?;
-        let mut entry = Entry::of_this_host(NO_TREE)?;
+        let mut entry = TreeRecord::of_this_host(NO_TREE)?;
         entry.folder = Some((fs::symlink_metadata(&folder)?.ino(), folder));
         Record::create(records, &entry).map(Self)
     }
@@ -126,10 +126,10 @@ impl Writer {
     pub(crate) fn leader(&self, pid: u32) {
         let gone = || io::Error::other("/proc does not show it");
         let leader = Pid::from_raw(pid.cast_signed())
-            .and_then(Process::from_pid)
+            .and_then(StartedProcess::from_pid)
             .ok_or_else(gone);
-        let written =
-            leader.and_then(|leader| (&*self.0).write_all(Entry::leader_text(leader).as_bytes()));
+        let written = leader
+            .and_then(|leader| (&*self.0).write_all(TreeRecord::leader_text(leader).as_bytes()));
         if let Err(error) = written {
             tracing::warn!(%error, "the record of a tree does not name its first process");
         }

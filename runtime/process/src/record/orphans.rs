@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::Swept;
-use super::entry::{Entry, LARGEST, NO_TREE, Process};
+use super::entry::{LARGEST, NO_TREE, StartedProcess, TreeRecord};
 use super::kept::is_name;
 use super::search::{self, Marks};
 use crate::limits::{Cgroup, is_cgroup_of};
@@ -101,7 +101,7 @@ enum Found {
     /// The record of a host that is gone.
     Left(Remains),
     /// The record of a live host, which is known when its numbers mean something here.
-    Live(Option<Process>),
+    Live(Option<StartedProcess>),
     /// Removed, or empty.
     Nothing,
     Refused(String),
@@ -109,13 +109,13 @@ enum Found {
 
 /// A tree whose host is gone. Its file stays locked: no other sweep has it meanwhile.
 struct Remains {
-    entry: Entry,
+    entry: TreeRecord,
     _file: File,
 }
 
 /// Result of ending a tree.
 #[derive(Debug, Default)]
-struct End {
+struct TreeEnd {
     processes: usize,
     folders: usize,
     is_complete: bool,
@@ -160,9 +160,9 @@ impl Found {
             .take(LARGEST)
             .read_to_end(&mut text)
             .map_err(failed)?;
-        let entry = Entry::parse(&text);
+        let entry = TreeRecord::parse(&text);
         if is_locked {
-            let known = |entry: Entry| entry.is_meant_here(here).then_some(entry.host);
+            let known = |entry: TreeRecord| entry.is_meant_here(here).then_some(entry.host);
             return Ok(Self::Live(entry.ok().and_then(known)));
         }
         match file.metadata().map_err(failed)?.nlink() {
@@ -185,7 +185,7 @@ impl Found {
     }
 }
 
-impl Entry {
+impl TreeRecord {
     fn is_meant_here(&self, here: &Here) -> bool {
         self.boot == here.boot && self.namespace == here.namespace
     }
@@ -203,8 +203,8 @@ impl Entry {
 }
 
 impl Remains {
-    fn end(&self, here: &Here, live: &[Process]) -> End {
-        let Entry {
+    fn end(&self, here: &Here, live: &[StartedProcess]) -> TreeEnd {
+        let TreeRecord {
             boot,
             namespace,
             host,
@@ -213,9 +213,9 @@ impl Remains {
             leader,
             ..
         } = &self.entry;
-        let mut end = End {
+        let mut end = TreeEnd {
             is_complete: true,
-            ..End::default()
+            ..TreeEnd::default()
         };
         if *boot == here.boot {
             let present: Vec<PathBuf> = cgroups
@@ -256,7 +256,7 @@ impl Remains {
 }
 
 /// Kills all processes of a tree until none is found; how many there were, and whether none is left.
-fn kill_all(marks: Marks<'_>, cgroup: &Cgroup, live: &[Process]) -> (usize, bool) {
+fn kill_all(marks: Marks<'_>, cgroup: &Cgroup, live: &[StartedProcess]) -> (usize, bool) {
     let begun = Instant::now();
     let mut met: BTreeSet<i32> = BTreeSet::new();
     let (mut pause, longest) = LOOK_AGAIN;
@@ -309,7 +309,7 @@ fn last_of(path: &Path) -> Result<&str, String> {
     last.ok_or_else(|| format!("{path:?} is not a path of ours"))
 }
 
-fn check_cgroup(path: &Path, host: Process) -> Result<(), String> {
+fn check_cgroup(path: &Path, host: StartedProcess) -> Result<(), String> {
     if !is_cgroup_of(
         host.pid.as_raw_nonzero().get().cast_unsigned(),
         last_of(path)?,

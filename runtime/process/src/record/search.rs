@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::entry::Process;
+use super::entry::StartedProcess;
 use crate::environment::{ADAPTER_CONFIG, TMPDIR};
 use crate::system::proc::{self, Stat};
 
@@ -23,7 +23,7 @@ const ENVIRONMENT: u64 = 1 << 20;
 
 /// A process and the folders that its environment names.
 #[derive(Debug, Clone)]
-pub(super) struct Running {
+pub(super) struct RunningProcess {
     stat: Stat,
     folders: Vec<PathBuf>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Running {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Marks<'a> {
     /// First process, if ids of its PID namespace are valid here.
-    pub(super) leader: Option<Process>,
+    pub(super) leader: Option<StartedProcess>,
     /// Its private folder.
     pub(super) folder: Option<&'a Path>,
     /// When its host started: no process of the tree is older.
@@ -40,9 +40,9 @@ pub(super) struct Marks<'a> {
 }
 
 /// All processes that run.
-pub(super) fn running() -> Vec<Running> {
+pub(super) fn running() -> Vec<RunningProcess> {
     let all = proc::all().into_iter().filter(|stat| !stat.is_zombie);
-    all.map(|stat| Running {
+    all.map(|stat| RunningProcess {
         stat,
         folders: folders_of(stat.pid),
     })
@@ -51,7 +51,7 @@ pub(super) fn running() -> Vec<Running> {
 
 /// Returns the processes that must not be killed, whatever a record contains: this process and its
 /// ancestors, and live hosts with all their descendants.
-pub(super) fn spared(all: &[Running], live_hosts: &[Process]) -> HashSet<Pid> {
+pub(super) fn spared(all: &[RunningProcess], live_hosts: &[StartedProcess]) -> HashSet<Pid> {
     let this = rustix::process::getpid();
     let parents: HashMap<Pid, Pid> = all
         .iter()
@@ -73,8 +73,12 @@ pub(super) fn spared(all: &[Running], live_hosts: &[Process]) -> HashSet<Pid> {
 }
 
 /// The processes of a tree.
-pub(super) fn members(all: &[Running], marks: Marks<'_>, spared: &HashSet<Pid>) -> Vec<Process> {
-    let is_root = |running: &&Running| {
+pub(super) fn members(
+    all: &[RunningProcess],
+    marks: Marks<'_>,
+    spared: &HashSet<Pid>,
+) -> Vec<StartedProcess> {
+    let is_root = |running: &&RunningProcess| {
         let marked = |folder: &Path| {
             running
                 .folders
@@ -95,9 +99,9 @@ pub(super) fn members(all: &[Running], marks: Marks<'_>, spared: &HashSet<Pid>) 
         .collect()
 }
 
-fn with_descendants(all: &[Running], roots: impl Iterator<Item = Pid>) -> HashSet<Pid> {
+fn with_descendants(all: &[RunningProcess], roots: impl Iterator<Item = Pid>) -> HashSet<Pid> {
     let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
-    for Running { stat, .. } in all {
+    for RunningProcess { stat, .. } in all {
         if let Some(parent) = stat.parent {
             children.entry(parent).or_default().push(stat.pid);
         }
@@ -114,7 +118,7 @@ fn with_descendants(all: &[Running], roots: impl Iterator<Item = Pid>) -> HashSe
 
 /// Stops all processes, so that none forks, then kills all. An id that belongs to another process
 /// by now is skipped.
-pub(super) fn kill(members: &[Process]) {
+pub(super) fn kill(members: &[StartedProcess]) {
     let held: Vec<_> = members
         .iter()
         .filter_map(|process| Some((process, pidfd_open(process.pid, PidfdFlags::empty()).ok()?)))
@@ -162,7 +166,7 @@ mod tests {
         Pid::from_raw(number).unwrap()
     }
 
-    fn running(number: i32, parent: i32, started: u64, folder: Option<&str>) -> Running {
+    fn running(number: i32, parent: i32, started: u64, folder: Option<&str>) -> RunningProcess {
         let stat = Stat {
             pid: pid(number),
             parent: Pid::from_raw(parent),
@@ -170,13 +174,13 @@ mod tests {
             is_zombie: false,
             is_suspended: false,
         };
-        Running {
+        RunningProcess {
             stat,
             folders: folder.map(PathBuf::from).into_iter().collect(),
         }
     }
 
-    fn found(all: &[Running], marks: Marks<'_>, spared: &HashSet<Pid>) -> Vec<i32> {
+    fn found(all: &[RunningProcess], marks: Marks<'_>, spared: &HashSet<Pid>) -> Vec<i32> {
         members(all, marks, spared)
             .into_iter()
             .map(|process| process.pid.as_raw_nonzero().get())
@@ -201,7 +205,7 @@ mod tests {
             running(30, 1, 105, Some("/t/trunkline-ab/tmp")),
             running(40, 1, 99, Some("/t/trunkline-a/tmp")),
         ];
-        let leader = Some(Process {
+        let leader = Some(StartedProcess {
             pid: pid(10),
             started: 100,
         });
@@ -232,7 +236,7 @@ mod tests {
     #[test]
     fn a_number_that_is_used_again_is_a_stranger() {
         let all = [running(10, 1, 500, None), running(11, 10, 501, None)];
-        let leader = Some(Process {
+        let leader = Some(StartedProcess {
             pid: pid(10),
             started: 100,
         });
@@ -245,7 +249,7 @@ mod tests {
     #[test]
     fn this_process_its_ancestors_and_live_hosts_are_spared() {
         let this = rustix::process::getpid().as_raw_nonzero().get();
-        let live = Process {
+        let live = StartedProcess {
             pid: pid(900_010),
             started: 7,
         };
@@ -263,7 +267,9 @@ mod tests {
             assert!(spared.contains(&pid(number)), "{number}");
         }
         assert!(!spared.contains(&pid(900_020)));
-        assert!(!super::spared(&all, &[Process { started: 8, ..live }]).contains(&pid(900_011)));
+        assert!(
+            !super::spared(&all, &[StartedProcess { started: 8, ..live }]).contains(&pid(900_011))
+        );
     }
 
     #[test]

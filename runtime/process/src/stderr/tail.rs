@@ -11,12 +11,12 @@ pub const STDERR_TAIL: usize = 64 * 1024;
 /// Clones share it. What is older than the last `limit` bytes is forgotten.
 #[derive(Debug, Clone)]
 pub struct StderrTail {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<TailBuffer>>,
     limit: usize,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct TailBuffer {
     bytes: VecDeque<u8>,
     total: u64,
     /// The byte before `bytes`, when one was forgotten: a newline means that the first kept line is whole.
@@ -92,7 +92,7 @@ impl StderrTail {
         self.lock().total
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, TailBuffer> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

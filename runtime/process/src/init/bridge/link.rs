@@ -18,7 +18,7 @@ const MAX_DISCARDED: usize = 64 * 1024 * 1024;
 
 /// Two sockets, neither of which blocks, and what is on its way between them.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct SocketPair {
     program: TcpStream,
     proxy: UnixStream,
     up: Flow,
@@ -29,7 +29,7 @@ pub(super) struct Link {
 #[derive(Debug)]
 pub(super) struct Over;
 
-impl Link {
+impl SocketPair {
     pub(super) fn new(program: TcpStream, proxy: UnixStream) -> io::Result<Self> {
         program.set_nonblocking(true)?;
         program.set_nodelay(true)?;
@@ -84,7 +84,7 @@ impl Link {
         }
         // While the program still sends, closing would reset the connection and take the rest of
         // the answer with it.
-        let over = self.up.state == State::Done && self.down.state == State::Done;
+        let over = self.up.state == FlowState::Done && self.down.state == FlowState::Done;
         if over || self.up.discarded > MAX_DISCARDED {
             Err(Over)
         } else {
@@ -106,11 +106,11 @@ struct Flow {
     written: usize,
     /// Number of discarded bytes.
     discarded: usize,
-    state: State,
+    state: FlowState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum FlowState {
     #[default]
     Open,
     Draining,
@@ -133,7 +133,8 @@ enum Moved {
 
 impl Flow {
     fn wants_input(&self) -> PollFlags {
-        let reads = matches!(self.state, State::Open | State::Discarding) && self.buffer.is_empty();
+        let reads =
+            matches!(self.state, FlowState::Open | FlowState::Discarding) && self.buffer.is_empty();
         if reads {
             PollFlags::IN
         } else {
@@ -151,18 +152,18 @@ impl Flow {
 
     /// There is no more input, however it ended.
     fn end(&mut self) -> Moved {
-        self.state = State::Draining;
+        self.state = FlowState::Draining;
         Moved::Yes
     }
 
     /// The receiver is gone.
     fn discard(&mut self) -> Moved {
         self.buffer = Vec::new();
-        let ended = matches!(self.state, State::Draining | State::Done);
+        let ended = matches!(self.state, FlowState::Draining | FlowState::Done);
         self.state = if ended {
-            State::Done
+            FlowState::Done
         } else {
-            State::Discarding
+            FlowState::Discarding
         };
         Moved::Yes
     }
@@ -181,13 +182,13 @@ impl Flow {
             self.buffer.truncate(*read.as_ref().unwrap_or(&0));
             self.written = 0;
             match read {
-                Ok(0) if self.state == State::Discarding => self.state = State::Done,
-                Ok(0) => self.state = State::Draining,
+                Ok(0) if self.state == FlowState::Discarding => self.state = FlowState::Done,
+                Ok(0) => self.state = FlowState::Draining,
                 Ok(_) => moved = Moved::Yes,
                 Err(error) if can_wait(&error) => {}
                 Err(_) => return Err(Broke::Input),
             }
-            if self.state == State::Discarding {
+            if self.state == FlowState::Discarding {
                 self.discarded += self.buffer.len();
                 self.buffer.clear();
             }
@@ -208,9 +209,9 @@ impl Flow {
         }
         // An idle connection holds no buffer.
         self.buffer = Vec::new();
-        if self.state == State::Draining {
+        if self.state == FlowState::Draining {
             shut().map_err(|_| Broke::Output)?;
-            self.state = State::Done;
+            self.state = FlowState::Done;
         }
         Ok(moved)
     }

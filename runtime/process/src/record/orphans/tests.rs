@@ -15,17 +15,17 @@ fn folder() -> TempDir {
 }
 
 /// An entry of a host that has ended: this process, but started at another time.
-fn of_a_dead_host() -> Entry {
-    let mut entry = Entry::of_this_host("group").unwrap();
+fn of_a_dead_host() -> TreeRecord {
+    let mut entry = TreeRecord::of_this_host("group").unwrap();
     entry.host.started -= 1;
     entry
 }
 
 /// Writes a record without a lock.
-fn left(dir: &Path, name: &str, entry: &Entry) -> PathBuf {
+fn left(dir: &Path, name: &str, entry: &TreeRecord) -> PathBuf {
     let mut text = entry.to_text();
     if let Some(leader) = entry.leader {
-        text += &Entry::leader_text(leader);
+        text += &TreeRecord::leader_text(leader);
     }
     write(dir, name, text.as_bytes())
 }
@@ -55,7 +55,7 @@ fn no_folder_is_no_work() {
 #[test]
 fn a_record_of_this_live_host_is_left_alone_and_goes_with_its_tree() {
     let dir = folder();
-    let mut entry = Entry::of_this_host("group").unwrap();
+    let mut entry = TreeRecord::of_this_host("group").unwrap();
     entry.folder = Some(private(dir.path()));
     let records = dir.path().join("new/children");
     let record = Record::create(&records, &entry).unwrap();
@@ -70,9 +70,9 @@ fn a_record_of_this_live_host_is_left_alone_and_goes_with_its_tree() {
 #[test]
 fn a_record_of_a_live_host_is_left_alone_even_where_locks_do_nothing() {
     let dir = folder();
-    let entry = Entry {
+    let entry = TreeRecord {
         folder: Some(private(dir.path())),
-        ..Entry::of_this_host("group").unwrap()
+        ..TreeRecord::of_this_host("group").unwrap()
     };
     let records = folder();
     let path = left(records.path(), "tree-1-1", &entry);
@@ -93,7 +93,7 @@ fn a_folder_of_the_host_itself_is_no_tree_and_goes_after_it() {
         .unwrap()
         .unwrap()
         .path();
-    let started = Entry::of_this_host("none").unwrap().host.started;
+    let started = TreeRecord::of_this_host("none").unwrap().host.started;
     let text = fs::read_to_string(written).unwrap();
     drop(record);
     assert_eq!(fs::read_dir(records.path()).unwrap().count(), 0);
@@ -145,7 +145,7 @@ fn a_folder_of_any_depth_is_no_trap_for_the_next_host() {
     left(
         records.path(),
         "tree-1-1",
-        &Entry {
+        &TreeRecord {
             folder: Some((inode, path)),
             ..of_a_dead_host()
         },
@@ -240,7 +240,7 @@ fn what_no_host_makes_is_not_touched() {
         (inode, "/".into()),
     ] {
         let records = folder();
-        let entry = Entry {
+        let entry = TreeRecord {
             folder: Some((inode, path.clone())),
             ..of_a_dead_host()
         };
@@ -273,7 +273,7 @@ fn a_cgroup_of_another_name_or_kind_is_not_touched() {
         left(
             records.path(),
             "tree-1-1",
-            &Entry {
+            &TreeRecord {
                 cgroups: vec![cgroup.clone()],
                 ..dead.clone()
             },
@@ -306,7 +306,7 @@ fn two_sweeps_at_once_end_each_tree_once() {
     let root = folder();
     let records = folder();
     for number in 0..50 {
-        let entry = Entry {
+        let entry = TreeRecord {
             folder: Some(private(root.path())),
             ..of_a_dead_host()
         };
