@@ -78,7 +78,7 @@ impl Check {
 
 /// The whole report.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct DiagnosisReport {
     pub(crate) status: Status,
     checks: Vec<Check>,
     tested_at: String,
@@ -92,7 +92,7 @@ pub(crate) enum Status {
     Fail,
 }
 
-impl Report {
+impl DiagnosisReport {
     pub(crate) fn from_checks(checks: Vec<Check>) -> Self {
         let status = match checks.iter().map(|check| check.level).max() {
             None | Some(Level::Info) => Status::Pass,
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_worst_check_decides() {
-        let status = |checks: Vec<Check>| Report::from_checks(checks).status;
+        let status = |checks: Vec<Check>| DiagnosisReport::from_checks(checks).status;
         assert_eq!(status(vec![]), Status::Pass);
         assert_eq!(status(vec![Check::info("a", "")]), Status::Pass);
         assert_eq!(

@@ -17,7 +17,7 @@ use trunkline_protocol::{
 pub(crate) use self::{
     core::{Core, Ground, Keeper, State},
     job::{BegunTurn, Job, Next, QueuedTurn},
-    running::{Steer as QueuedSteer, Verdict, ended},
+    running::{EndOrigin, Steer as QueuedSteer, ended},
     turning::Late,
 };
 use crate::{Answer, Decision, Permission, Question};

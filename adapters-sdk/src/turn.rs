@@ -13,7 +13,7 @@ pub(crate) use self::files::{differs, digest};
 pub use self::{end::End, events::ToolOutcome, files::file_type_of, steer::Steer};
 use crate::{
     Answer, Decision, Permission, Question, Session,
-    session::{BegunTurn, Verdict},
+    session::{BegunTurn, EndOrigin},
     wire::Wire,
 };
 
@@ -172,7 +172,7 @@ impl Turn {
     pub fn finish(self, end: impl Into<End>) {
         self.session
             .0
-            .end_turn(self.begun.serial, end.into().0, Verdict::Said);
+            .end_turn(self.begun.serial, end.into().0, EndOrigin::Said);
     }
 
     pub(crate) fn serial(&self) -> u64 {

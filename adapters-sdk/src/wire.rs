@@ -61,11 +61,11 @@ struct Buffers {
     waiting: HashMap<Key, Arc<Notify>>,
     /// The sessions that gave to a write, while it is made.
     gave: Vec<Key>,
-    phase: Phase,
+    phase: WirePhase,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum WirePhase {
     #[default]
     Open,
     /// Held messages are still written.
@@ -94,7 +94,7 @@ impl Wire {
     pub(crate) fn put(&self, key: Key, line: Vec<u8>) {
         let mut buffers = self.lock();
         let buffers = &mut *buffers;
-        if buffers.phase == Phase::Broken {
+        if buffers.phase == WirePhase::Broken {
             return;
         }
         if buffers.batch.len() < AHEAD && !buffers.fair.has(key) {
@@ -108,7 +108,7 @@ impl Wire {
     /// Adds a line that overtakes everything: an answer of the pipe itself.
     pub(crate) fn put_urgent(&self, line: &[u8]) {
         let mut buffers = self.lock();
-        if buffers.phase != Phase::Broken && buffers.urgent.len() + line.len() <= URGENT {
+        if buffers.phase != WirePhase::Broken && buffers.urgent.len() + line.len() <= URGENT {
             buffers.urgent.extend_from_slice(line);
             self.more.notify_one();
         }
@@ -153,7 +153,7 @@ impl Wire {
     pub(crate) fn flow(&self, key: Key, flow: Flow) {
         let mut buffers = self.lock();
         let buffers = &mut *buffers;
-        if flow == Flow::Pause && buffers.phase != Phase::Open {
+        if flow == Flow::Pause && buffers.phase != WirePhase::Open {
             return;
         }
         buffers.fair.flow(key, flow);
@@ -185,8 +185,8 @@ impl Wire {
     pub(crate) fn finish(&self) {
         let mut buffers = self.lock();
         let buffers = &mut *buffers;
-        if buffers.phase == Phase::Open {
-            buffers.phase = Phase::Finishing;
+        if buffers.phase == WirePhase::Open {
+            buffers.phase = WirePhase::Finishing;
             buffers.fair.resume_all();
             buffers.wake_all();
         }
@@ -196,7 +196,7 @@ impl Wire {
     /// Drops everything: the pipe is gone.
     pub(crate) fn fail(&self) {
         let mut buffers = self.lock();
-        buffers.phase = Phase::Broken;
+        buffers.phase = WirePhase::Broken;
         (buffers.urgent, buffers.batch) = (Vec::new(), Vec::new());
         buffers.fair = Fair::default();
         buffers.wake_all();
@@ -254,7 +254,7 @@ impl Wire {
         if out.is_empty() {
             buffers.fair.forgive();
         }
-        buffers.phase != Phase::Open
+        buffers.phase != WirePhase::Open
     }
 
     fn lock(&self) -> MutexGuard<'_, Buffers> {

@@ -318,7 +318,7 @@ pub fn move_to_files(
     store: StoreMember<'_>,
 ) -> AdapterMessage {
     let kind = message.body.kind();
-    let mut members = Members::from_message(&message, kind);
+    let mut members = MessageMembers::from_message(&message, kind);
     members.store(kind, max_line, store);
     let line = members.line_with(&members.delta);
     let short = std::str::from_utf8(&line)
@@ -355,14 +355,14 @@ pub fn fit<B: Body>(
     let Some(kind) = B::named(message.body.type_name()) else {
         return Ok(Vec::new());
     };
-    let mut members = Members::from_message(message, kind);
+    let mut members = MessageMembers::from_message(message, kind);
     let lost = members.shorten(agreed, max_line)?;
     members.write_pieces(max_line, write_line);
     Ok(lost)
 }
 
 /// A message as the JSON of its members.
-struct Members<'a, B> {
+struct MessageMembers<'a, B> {
     message: &'a Envelope<B>,
     rules: Shortening,
     has_meta: bool,
@@ -373,7 +373,7 @@ struct Members<'a, B> {
     delta: String,
 }
 
-impl<'a, B: Body> Members<'a, B> {
+impl<'a, B: Body> MessageMembers<'a, B> {
     fn from_message(message: &'a Envelope<B>, kind: B::Kind) -> Self {
         let rules = kind.shortening();
         let mut text = Vec::new();

@@ -19,7 +19,7 @@ use trunkline_protocol::{
 use super::Link;
 use crate::{
     Error, Input, Session, Turn, probe,
-    session::{Next, State, Verdict, ended},
+    session::{EndOrigin, Next, State, ended},
     turn::differs,
 };
 
@@ -43,7 +43,7 @@ pub(super) async fn work(link: Arc<Link>, session: Session) {
                             let error = Error::new(Category::FileRefused, why);
                             session
                                 .0
-                                .end_turn(begun.serial, error.into_end(), Verdict::Returned);
+                                .end_turn(begun.serial, error.into_end(), EndOrigin::Returned);
                             continue;
                         }
                     }
@@ -169,7 +169,7 @@ async fn serve(
             (error.into_end(), closes)
         }
     };
-    session.0.end_turn(serial, end, Verdict::Returned);
+    session.0.end_turn(serial, end, EndOrigin::Returned);
     if let Some((reason, failure)) = closes {
         session.end(reason, Some(failure));
     }

@@ -81,7 +81,7 @@ impl Operation {
 /// A request of `ask`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Asked {
+pub(super) struct ProbeRequest {
     pub(super) tool: String,
     pub(super) description: String,
     pub(super) resource: String,

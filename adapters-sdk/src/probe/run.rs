@@ -12,7 +12,7 @@ use trunkline_protocol::{
 use super::{
     Script,
     ledger::judge,
-    operation::{Asked, NAMES, Operation},
+    operation::{NAMES, Operation, ProbeRequest},
 };
 use crate::{Description, Error, Permission, Question, Turn};
 
@@ -22,7 +22,7 @@ const TICK: Duration = Duration::from_millis(50);
 const MOST: u64 = 64 * 1024 * 1024;
 
 /// Result of a step.
-enum Step {
+enum StepResult {
     On,
     Done,
 }
@@ -42,8 +42,8 @@ pub(crate) async fn run(
             return complete(turn, operation);
         }
         match take(&turn, operation, &script.text, description).await? {
-            Step::On => {}
-            Step::Done => return Ok(()),
+            StepResult::On => {}
+            StepResult::Done => return Ok(()),
         }
     }
     Ok(())
@@ -54,7 +54,7 @@ async fn take(
     mut operation: Operation,
     text: &str,
     description: &Description,
-) -> Result<Step, Error> {
+) -> Result<StepResult, Error> {
     let core = &turn.session().0;
     match operation.name.as_str() {
         "hello" => {
@@ -145,16 +145,16 @@ async fn take(
                 .and_then(|reason| ClosedReason::named(&reason));
             turn.session()
                 .end(reason.unwrap_or(ClosedReason::Finished), None);
-            return Ok(Step::Done);
+            return Ok(StepResult::Done);
         }
         "exit" => std::process::exit(i32::try_from(operation.number()).unwrap_or(1)),
         "abort" => std::process::abort(),
         unknown => {
             say(turn, json!({ "$probe": 1, "unsupported": unknown })).await;
-            return Ok(Step::Done);
+            return Ok(StepResult::Done);
         }
     }
-    Ok(Step::On)
+    Ok(StepResult::On)
 }
 
 fn complete(turn: std::sync::Arc<Turn>, mut operation: Operation) -> Result<(), Error> {
@@ -218,7 +218,7 @@ async fn busy(turn: &Turn, time: Option<Duration>) {
 }
 
 /// Asks for all at once, so that they can be answered in any order.
-async fn ask(turn: &std::sync::Arc<Turn>, asked: Vec<Asked>) -> Result<(), Error> {
+async fn ask(turn: &std::sync::Arc<Turn>, asked: Vec<ProbeRequest>) -> Result<(), Error> {
     let mut asking = JoinSet::new();
     for request in asked {
         let turn = turn.clone();

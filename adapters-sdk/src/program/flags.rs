@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     Description,
-    diagnose::{Report, Status},
+    diagnose::{DiagnosisReport, Status},
     erased::AnyAdapter,
 };
 
@@ -38,7 +38,7 @@ pub(super) fn describe(description: &Description, config_schema: Option<Value>) 
 
 /// Status 1 where a check failed.
 pub(super) async fn diagnose(adapter: &dyn AnyAdapter) -> ExitCode {
-    let report = Report::from_checks(adapter.diagnose().await);
+    let report = DiagnosisReport::from_checks(adapter.diagnose().await);
     print(&report);
     if report.status == Status::Fail {
         ExitCode::FAILURE

@@ -22,7 +22,7 @@ use trunkline_protocol::{
     SessionStart, TooLong, ToolsAsOutput, TurnComplete, TurnId, line_limit, rules::TurnStep,
 };
 
-use super::{job::Job, request::Pending, running::Running, turning::Late};
+use super::{job::Job, request::Pending, running::RunningTurn, turning::Late};
 use crate::{probe::Ledger, wire::SharedWire};
 
 /// The link's services for a session.
@@ -65,12 +65,12 @@ pub(crate) struct Core {
 /// Mutable state of a session.
 #[derive(Default)]
 pub(super) struct Inner {
-    pub(super) phase: Phase,
+    pub(super) phase: CorePhase,
     pub(super) queue: VecDeque<Job>,
     pub(super) queued_turns: usize,
     pub(super) queued_bytes: usize,
     pub(super) next_serial: u64,
-    pub(super) running: Option<Running>,
+    pub(super) running: Option<RunningTurn>,
     pub(super) requests: Vec<Pending>,
     /// Announced since the last input ([file.2]).
     pub(super) files: Vec<FileInput>,
@@ -87,7 +87,7 @@ pub(super) struct Inner {
 }
 
 #[derive(Default)]
-pub(super) enum Phase {
+pub(super) enum CorePhase {
     #[default]
     Open,
     /// The link shuts down: turns that wait are ended, not run.
@@ -100,7 +100,7 @@ pub(super) enum Phase {
 
 impl Inner {
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Told(_) | Phase::Closed)
+        matches!(self.phase, CorePhase::Told(_) | CorePhase::Closed)
     }
 
     /// The id that a message carries: of the turn, if this is still the one that runs; nothing for

@@ -7,10 +7,10 @@ use trunkline_protocol::{
 };
 
 use super::{
-    core::{Core, Inner, Phase},
+    core::{Core, CorePhase, Inner},
     job::Job,
     queue::busy,
-    running::{Verdict, ended, stopped},
+    running::{EndOrigin, ended, stopped},
 };
 
 impl Core {
@@ -19,7 +19,7 @@ impl Core {
         let mut inner = self.lock();
         let was_over = inner.is_over();
         self.stop_running(&mut inner, None);
-        inner.phase = Phase::Closed;
+        inner.phase = CorePhase::Closed;
         inner.queue.clear();
         inner.deny_requests(None, None);
         self.ground.wire.purge(self.key);
@@ -40,7 +40,8 @@ impl Core {
             Status::Failed
         };
         let end = ended(status, error.clone());
-        if let Some(running) = self.end_running(&mut inner, None, (end, None), Verdict::Returned) {
+        if let Some(running) = self.end_running(&mut inner, None, (end, None), EndOrigin::Returned)
+        {
             self.count_down(&running);
         }
         while let Some(job) = inner.queue.pop_front() {
@@ -62,12 +63,13 @@ impl Core {
         };
         self.send(None, closed.clone().into());
         inner.phase = if self.agreed.contains(Extensions::CONTROL) {
-            Phase::Closed
+            CorePhase::Closed
         } else {
-            Phase::Told(Box::new(closed))
+            CorePhase::Told(Box::new(closed))
         };
         self.over(&mut inner);
-        let forget = matches!(inner.phase, Phase::Closed) && !self.ground.wire.is_paused(self.key);
+        let forget =
+            matches!(inner.phase, CorePhase::Closed) && !self.ground.wire.is_paused(self.key);
         drop(inner);
         if forget && let Some(keeper) = self.ground.keeper.upgrade() {
             keeper.forget(self);
@@ -90,7 +92,7 @@ impl Core {
         }
         self.stop_running(&mut inner, Some(StopReason::Shutdown));
         inner.deny_requests(None, Some(StopReason::Shutdown));
-        inner.phase = Phase::Shutting;
+        inner.phase = CorePhase::Shutting;
         match &inner.worker {
             Some(worker) => worker.cancel(),
             None => self.wake_worker(&mut inner),
@@ -101,7 +103,8 @@ impl Core {
     pub(crate) fn shut_now(&self) {
         let mut inner = self.lock();
         let end = stopped(Some(StopReason::Shutdown));
-        if let Some(running) = self.end_running(&mut inner, None, (end, None), Verdict::Returned) {
+        if let Some(running) = self.end_running(&mut inner, None, (end, None), EndOrigin::Returned)
+        {
             running.cut.cancel();
         }
         if !inner.is_over() {
@@ -110,7 +113,7 @@ impl Core {
                     self.end_queued(&turn, stopped(Some(StopReason::Shutdown)));
                 }
             }
-            inner.phase = Phase::Closed;
+            inner.phase = CorePhase::Closed;
         }
         if let Some(worker) = &inner.worker {
             worker.cancel();

@@ -8,7 +8,7 @@ use trunkline_protocol::{
 };
 
 use super::{
-    core::{Core, Inner, Phase, State},
+    core::{Core, CorePhase, Inner, State},
     job::{Job, Next, QueuedTurn},
     running::{ended, stopped},
     turning::not_delivered,
@@ -28,8 +28,8 @@ impl Core {
     pub(crate) fn take(self: &Arc<Self>, job: Job) {
         let mut inner = self.lock();
         match &inner.phase {
-            Phase::Open => {}
-            Phase::Told(closed) => {
+            CorePhase::Open => {}
+            CorePhase::Told(closed) => {
                 if let Job::Turn(turn) = job {
                     self.send(turn.id.clone(), (**closed).clone().into());
                     let with_turns = self.agreed.contains(Extensions::TURNS);
@@ -45,13 +45,13 @@ impl Core {
                 }
                 return;
             }
-            Phase::Shutting => {
+            CorePhase::Shutting => {
                 if let Job::Turn(turn) = job {
                     self.end_queued(&turn, stopped(Some(StopReason::Shutdown)));
                 }
                 return;
             }
-            Phase::Closed => return,
+            CorePhase::Closed => return,
         }
         match job {
             Job::Turn(mut turn) => {
@@ -129,9 +129,9 @@ impl Core {
             if inner.is_over() {
                 return Some(Next::Close);
             }
-            let shutting = matches!(inner.phase, Phase::Shutting);
+            let shutting = matches!(inner.phase, CorePhase::Shutting);
             match inner.queue.pop_front() {
-                None if shutting => inner.phase = Phase::Closed,
+                None if shutting => inner.phase = CorePhase::Closed,
                 None => {
                     inner.worker = None;
                     inner.state = state.take();

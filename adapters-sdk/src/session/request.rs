@@ -30,13 +30,13 @@ pub(super) struct Pending {
 
 #[derive(Debug)]
 enum Waiter {
-    Permission(oneshot::Sender<Decision>, Asked),
+    Permission(oneshot::Sender<Decision>, AnswerCriteria),
     Question(oneshot::Sender<Answer>),
 }
 
 /// Criteria for an answer.
 #[derive(Debug)]
-struct Asked {
+struct AnswerCriteria {
     options: Vec<PermissionOption>,
     input: Option<Json>,
 }
@@ -60,7 +60,7 @@ impl Core {
     ) -> Decision {
         let id = next_id("p");
         let request = permission.into_request(id.clone());
-        let asked = Asked {
+        let asked = AnswerCriteria {
             options: request.options.clone().unwrap_or_default(),
             input: request.input.clone(),
         };

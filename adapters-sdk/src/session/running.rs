@@ -10,7 +10,7 @@ use trunkline_protocol::{
 
 /// A turn from its begin to its one end. Taking it out of its session is what ends it.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningTurn {
     /// Tells this turn from every other of the session, even where the host gives no ids.
     pub(super) serial: u64,
     pub(super) id: Option<TurnId>,
@@ -34,21 +34,21 @@ pub(crate) struct Steer {
 
 /// Origin of a turn's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum EndOrigin {
     /// The handler returned: an earlier stop makes it `stopped`.
     Returned,
     /// The handler called `finish`: it remains as it is.
     Said,
 }
 
-impl Running {
+impl RunningTurn {
     /// Returns true if the turn ends as stopped, whatever its handler has returned.
-    pub(super) fn is_overruled(&self, verdict: Verdict) -> bool {
-        self.phase == TurnPhase::Stopping && verdict == Verdict::Returned
+    pub(super) fn is_overruled(&self, verdict: EndOrigin) -> bool {
+        self.phase == TurnPhase::Stopping && verdict == EndOrigin::Returned
     }
 
     /// Returns the end to write.
-    pub(super) fn end(&self, end: TurnComplete, verdict: Verdict) -> TurnComplete {
+    pub(super) fn end(&self, end: TurnComplete, verdict: EndOrigin) -> TurnComplete {
         if self.is_overruled(verdict) {
             return stopped(self.stop_reason);
         }

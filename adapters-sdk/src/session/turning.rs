@@ -11,7 +11,7 @@ use trunkline_protocol::{
 use super::{
     core::{Core, Inner},
     job::{BegunTurn, Job, Next, QueuedTurn},
-    running::{Running, Steer, Verdict, stopped},
+    running::{EndOrigin, RunningTurn, Steer, stopped},
 };
 
 /// The most steers that a turn has not taken.
@@ -45,7 +45,7 @@ impl Core {
         } = turn;
         input.files.retain(|file| !inner.forget_refused(file));
         inner.next_serial += 1;
-        let running = Running {
+        let running = RunningTurn {
             serial: inner.next_serial,
             id,
             phase: TurnPhase::Queued
@@ -86,7 +86,7 @@ impl Core {
     }
 
     /// Ends a turn, unless it has ended ([turn.1]).
-    pub(crate) fn end_turn(&self, serial: u64, end: TurnComplete, verdict: Verdict) {
+    pub(crate) fn end_turn(&self, serial: u64, end: TurnComplete, verdict: EndOrigin) {
         let (end, large) = self.place_end(serial, end);
         let mut inner = self.lock();
         self.end_running(&mut inner, Some(serial), (end, large), verdict);
@@ -97,9 +97,9 @@ impl Core {
         inner: &mut Inner,
         serial: Option<u64>,
         (end, large): (TurnComplete, Option<Box<Large>>),
-        verdict: Verdict,
-    ) -> Option<Running> {
-        let is_it = |running: &mut Running| {
+        verdict: EndOrigin,
+    ) -> Option<RunningTurn> {
+        let is_it = |running: &mut RunningTurn| {
             serial.is_none_or(|serial| running.serial == serial)
                 && running.phase.after(TurnStep::Complete).is_ok()
         };
@@ -137,7 +137,12 @@ impl Core {
                 .as_ref()
                 .and_then(|running| running.stop_reason),
         );
-        self.end_running(&mut inner, Some(serial), (stopped, None), Verdict::Returned);
+        self.end_running(
+            &mut inner,
+            Some(serial),
+            (stopped, None),
+            EndOrigin::Returned,
+        );
     }
 
     /// Stops the running turn, or removes a queued one ([turn.4], [turn.9]). Nothing to stop:
@@ -188,7 +193,7 @@ impl Core {
     }
 
     /// Gives the handler of a turn the time that is left for it.
-    pub(super) fn count_down(self: &Arc<Self>, Running { serial, cut, .. }: &Running) {
+    pub(super) fn count_down(self: &Arc<Self>, RunningTurn { serial, cut, .. }: &RunningTurn) {
         if let Some(keeper) = self.ground.keeper.upgrade() {
             keeper.count_down(Late {
                 core: Arc::downgrade(self),

@@ -15,7 +15,7 @@ const ANSWER: &str = "answer";
 
 /// An option of a permission request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Choice {
+struct OfferedOption {
     id: String,
     name: String,
     kind: OptionKind,
@@ -34,7 +34,7 @@ pub(crate) enum EditorRequest {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PendingPermission {
     request: RequestId,
-    choices: Vec<Choice>,
+    choices: Vec<OfferedOption>,
 }
 
 /// A question that waits for the editor.
@@ -52,7 +52,7 @@ impl PendingPermission {
         let mut choices: Vec<_> = offered
             .filter_map(|option| {
                 let name = option.label.clone().unwrap_or_else(|| option.id.clone());
-                Some(Choice {
+                Some(OfferedOption {
                     id: option.id.clone(),
                     name,
                     kind: option.kind?,
@@ -73,7 +73,7 @@ impl PendingPermission {
                 } else {
                     id.to_owned()
                 };
-                choices.push(Choice {
+                choices.push(OfferedOption {
                     id,
                     name: name.to_owned(),
                     kind,

@@ -19,7 +19,7 @@ use crate::{
     frame::{AgentCapabilities, HelloAgent, NativeSession, PermissionFrame, RuntimeHello, ToHub},
     joined::PIECE,
     outbox::{FrameOutbox, LossPolicy},
-    session::Session,
+    session::BridgeSession,
     settings::AgentSettings,
     show,
 };
@@ -73,7 +73,7 @@ pub(crate) struct SessionBridge {
     agents: Vec<AgentEntry>,
     settings: BTreeMap<String, AgentSettings>,
     /// By the hub's ids.
-    sessions: BTreeMap<String, Session>,
+    sessions: BTreeMap<String, BridgeSession>,
     /// Requests that wait for an answer, by the ids that the hub has.
     requests: BTreeMap<String, PendingPermission>,
     /// Sessions that can be resumed, the last one last.

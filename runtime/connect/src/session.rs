@@ -16,7 +16,7 @@ pub(crate) type OpeningSession = Shared<BoxFuture<'static, Result<HostSession, C
 
 /// A session of the hub that is open at the host, or is being opened.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct BridgeSession {
     /// Id at the host: a new one each time that it is opened.
     pub(crate) host_id: SessionId,
     pub(crate) handle: OpeningSession,
@@ -66,7 +66,7 @@ pub(crate) struct HubTurn {
     pub(crate) content: Option<String>,
 }
 
-impl Session {
+impl BridgeSession {
     pub(crate) fn new(
         host_id: SessionId,
         handle: OpeningSession,

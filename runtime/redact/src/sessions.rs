@@ -56,7 +56,7 @@ impl Drop for HeldSecrets {
 
 /// The secrets of all sessions.
 #[derive(Default)]
-pub(super) struct Sessions {
+pub(super) struct SessionSecrets {
     held: HashMap<Arc<[u8]>, Holding>,
     /// Parts without a holder, the oldest first; some may have a holder again.
     released: VecDeque<Arc<[u8]>>,
@@ -68,7 +68,7 @@ struct Holding {
     sessions: usize,
 }
 
-impl Sessions {
+impl SessionSecrets {
     /// Returns true if a session holds this part of a secret.
     pub(super) fn holds(&self, part: &[u8]) -> bool {
         self.held
@@ -116,7 +116,7 @@ impl Sessions {
         })
     }
 
-    /// Gives back what [`Sessions::hold`] returned.
+    /// Gives back what [`SessionSecrets::hold`] returned.
     pub(super) fn release(&mut self, parts: &[Arc<[u8]>], values: &mut Values) {
         for part in parts {
             let Some(holding) = self.held.get_mut(part) else {
@@ -159,10 +159,10 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::Shared;
+    use crate::shared::SharedRedactor;
 
-    fn shared() -> Shared {
-        Shared::new([("OWN", "own-variable-0")])
+    fn shared() -> SharedRedactor {
+        SharedRedactor::new([("OWN", "own-variable-0")])
     }
 
     fn secrets(session: usize, count: usize) -> Vec<(String, String)> {

@@ -10,14 +10,14 @@ use crate::forms::parts;
 use crate::names::is_sensitive;
 use crate::placeholder::clean_name;
 use crate::redactor::Redactor;
-use crate::sessions::{Sessions, TooManySecrets};
+use crate::sessions::{SessionSecrets, TooManySecrets};
 use crate::values::{Secret, Values};
 
 /// Limit of values registered at run time; each key of a pool counts. Beyond it the oldest are
 /// forgotten. Values of the host's own variables are never forgotten.
 pub const MAX_VALUES: usize = 2048;
 
-static SHARED: LazyLock<Shared> = LazyLock::new(|| {
+static SHARED: LazyLock<SharedRedactor> = LazyLock::new(|| {
     let sensitive = env::vars_os().filter(|(name, _)| is_sensitive(name));
     let own = sensitive.map(|(name, value)| {
         (
@@ -25,7 +25,7 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
             value.as_bytes().to_vec(),
         )
     });
-    Shared::new(own)
+    SharedRedactor::new(own)
 });
 
 /// The redactor of this program: it knows what the host's own sensitive variables held at its first
@@ -84,18 +84,18 @@ pub(super) fn release(parts: &[Arc<[u8]>]) {
 }
 
 /// Secrets that are known, and what finds them.
-pub(super) struct Shared {
-    known: Mutex<Known>,
+pub(super) struct SharedRedactor {
+    known: Mutex<KnownSecrets>,
     redactor: Arc<Redactor>,
 }
 
 /// Counters. The operator's secrets and those of sessions are counted apart, so that neither takes
 /// the room of the other.
 #[derive(Default)]
-struct Known {
+struct KnownSecrets {
     parts: HashSet<Arc<[u8]>>,
     registered: VecDeque<Secret>,
-    sessions: Sessions,
+    sessions: SessionSecrets,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,11 +105,11 @@ enum Skip {
     Held,
 }
 
-impl Shared {
+impl SharedRedactor {
     pub(super) fn new<N: AsRef<str>, V: AsRef<[u8]>>(
         own: impl IntoIterator<Item = (N, V)>,
     ) -> Self {
-        let mut known = Known::default();
+        let mut known = KnownSecrets::default();
         let redactor = Arc::<Redactor>::default();
         redactor.change(|values| {
             for (name, value) in own {
@@ -190,12 +190,12 @@ impl Shared {
             .change(|values| known.sessions.release(parts, values));
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownSecrets> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl KnownSecrets {
     /// The parts of a value that are not known yet; now they are.
     fn new_of(&mut self, name: &str, value: &[u8]) -> Vec<Secret> {
         let mut new = Vec::new();

@@ -23,11 +23,11 @@ pub struct Stream {
     /// `None` is the shared one, as it is when a line is complete.
     redactor: Option<Arc<Redactor>>,
     pending: Vec<u8>,
-    state: State,
+    state: StreamState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum StreamState {
     #[default]
     Line,
     /// Within a secret that is longer than what may be kept: nothing is shown up to the end of the line.
@@ -52,12 +52,12 @@ impl Stream {
     }
 
     fn push_part(&mut self, mut part: &[u8], shown: &mut impl FnMut(&[u8])) {
-        if self.state == State::Hiding {
+        if self.state == StreamState::Hiding {
             let Some(end) = part.iter().position(|byte| *byte == b'\n') else {
                 return;
             };
             part = &part[end..];
-            self.state = State::Line;
+            self.state = StreamState::Line;
         }
         if let Some(last) = part.iter().rposition(|byte| *byte == b'\n') {
             let (lines, rest) = part.split_at(last + 1);
@@ -82,7 +82,7 @@ impl Stream {
     /// Ends the stream: `shown` gets the unfinished last line.
     pub fn finish(&mut self, mut shown: impl FnMut(&[u8])) {
         self.show_pending(&mut shown);
-        self.state = State::Line;
+        self.state = StreamState::Line;
     }
 
     fn redactor(&self) -> Cow<'_, Arc<Redactor>> {
@@ -126,9 +126,9 @@ impl Stream {
             .filter(|_| cut < TAIL)
             .max_by_key(|span| span.hidden.len());
         let state = if giant.is_some() {
-            State::Hiding
+            StreamState::Hiding
         } else {
-            State::Line
+            StreamState::Line
         };
         cut = giant.map_or(cut, |span| span.hidden.end);
         let before = spans.partition_point(|span| span.hidden.end <= cut);
@@ -137,8 +137,8 @@ impl Stream {
         drop(redactor);
         self.state = state;
         match state {
-            State::Line => drop(self.pending.drain(..cut)),
-            State::Hiding => self.pending.clear(),
+            StreamState::Line => drop(self.pending.drain(..cut)),
+            StreamState::Hiding => self.pending.clear(),
         }
         shown(&out);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::shared::Shared;
+use crate::shared::SharedRedactor;
 use crate::{MAX_PENDING, MAX_VALUES, Redactor, Stream, Writer};
 
 fn nothing_known() -> Redactor {
@@ -581,7 +581,7 @@ fn a_text_made_to_be_slow_is_hidden() {
 
 #[test]
 fn values_are_known_once_and_the_oldest_are_forgotten() {
-    let shared = Shared::new([("OWN", "own-variable-0")]);
+    let shared = SharedRedactor::new([("OWN", "own-variable-0")]);
     shared.register([("AGAIN", "own-variable-0"), ("SHORT", "short")]);
     assert_eq!(
         format!("{:?}", shared.snapshot()),

@@ -60,7 +60,7 @@ pub(crate) struct HubDispatcher {
     closed: VecDeque<SessionId>,
     /// Sessions that the hub has closed and the host is closing.
     closing: HashSet<Key>,
-    sessions: Sessions,
+    sessions: SessionTasks,
     /// Requests for the agents, until these have described themselves.
     lists: Vec<AgentsList>,
     /// The task that queries the agents, and their links for figures, while a request waits.
@@ -74,7 +74,7 @@ pub(crate) struct HubDispatcher {
 }
 
 /// The tasks of the sessions.
-pub(crate) type Sessions = JoinSet<EndedSession>;
+pub(crate) type SessionTasks = JoinSet<EndedSession>;
 
 /// The result of a session's task that has ended.
 pub(crate) struct EndedSession {
@@ -138,7 +138,7 @@ impl HubDispatcher {
 
     /// Answers waiting requests, closes the inboxes of the sessions, which then finish, and returns
     /// their tasks.
-    pub(crate) fn into_tasks(mut self) -> (Sessions, ListenerTasks, Arc<RelayShared>) {
+    pub(crate) fn into_tasks(mut self) -> (SessionTasks, ListenerTasks, Arc<RelayShared>) {
         self.answer_lists(None);
         (
             self.sessions,

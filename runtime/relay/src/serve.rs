@@ -241,7 +241,7 @@ pub async fn end<T>(
 /// A hub from which no further message is accepted.
 pub(crate) struct ClosingHub {
     pub(crate) ended: RelayEnd,
-    sessions: crate::dispatch::Sessions,
+    sessions: crate::dispatch::SessionTasks,
     /// Listeners to sessions of the journal for this hub.
     listeners: ListenerTasks,
     common: Arc<RelayShared>,

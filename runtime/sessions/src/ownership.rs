@@ -12,7 +12,7 @@ use crate::{
     record::{Batch, NotRecorded, Recording},
     recovery,
     registry::{OwnedSession, SlotLease},
-    sessions::{Sessions, Shared, epoch_of},
+    sessions::{Sessions, SessionsState, epoch_of},
     tail::StreamEnd,
 };
 
@@ -94,7 +94,7 @@ pub enum HandOverError {
     Busy,
 }
 
-impl Shared {
+impl SessionsState {
     /// Returns the epoch in which this host serves a session.
     ///
     /// # Errors
@@ -415,7 +415,7 @@ impl Sessions {
 
 /// Lock that keeps callers out of a session while it is handed over or removed.
 pub(crate) struct EntryLock<'a> {
-    shared: &'a Shared,
+    shared: &'a SessionsState,
     id: &'a SessionId,
     pub(crate) epoch: u64,
     is_lost: bool,
@@ -444,14 +444,17 @@ impl Drop for EntryLock<'_> {
 
 /// An id that is owned and about to be opened. Dropping it makes the id wait to be opened again.
 pub(crate) struct NewId<'a> {
-    shared: &'a Shared,
+    shared: &'a SessionsState,
     id: &'a SessionId,
     pub(crate) epoch: u64,
     is_kept: bool,
 }
 
 impl<'a> NewId<'a> {
-    pub(crate) fn take(shared: &'a Shared, id: &'a SessionId) -> Result<Self, SessionRefused> {
+    pub(crate) fn take(
+        shared: &'a SessionsState,
+        id: &'a SessionId,
+    ) -> Result<Self, SessionRefused> {
         let taken = shared
             .registry
             .change_ownership(id.as_str(), |own| {

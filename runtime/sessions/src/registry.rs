@@ -29,7 +29,7 @@ use trunkline_protocol::SessionId;
 use crate::{
     activity::ActivityCell,
     actor::CommandSender,
-    sessions::Shared,
+    sessions::SessionsState,
     tail::{EntryTail, StreamEnd},
 };
 
@@ -111,7 +111,7 @@ pub(crate) struct OwnedSession {
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct RegistrySlot {
     state: SlotState,
     /// `None` if the journal is the only record, or if another host owns the session.
     ownership: Option<OwnedSession>,
@@ -155,7 +155,7 @@ impl SlotState {
     }
 }
 
-impl Slot {
+impl RegistrySlot {
     /// Moves to the next state if the table allows the event. Returns `true` if it does.
     fn advance(&mut self, event: SlotEvent, next: SlotState) -> bool {
         let is_legal = self.state.phase().after(event) == Some(next.phase());
@@ -192,7 +192,7 @@ pub(crate) enum PublishError {
 /// The sessions in memory, and the sessions that this host owns.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    slots: DashMap<SessionId, Slot>,
+    slots: DashMap<SessionId, RegistrySlot>,
     /// Aborted when the registry is dropped.
     tasks: Mutex<JoinSet<()>>,
     is_ending: AtomicBool,
@@ -266,7 +266,7 @@ impl Registry {
     pub(crate) async fn wait_until_left(&self, id: &str) {
         loop {
             let vacated = match self.slots.get(id).as_deref() {
-                Some(Slot {
+                Some(RegistrySlot {
                     state: SlotState::Leaving { vacated },
                     ..
                 }) => vacated.clone(),
@@ -389,7 +389,7 @@ impl SlotReservation {
         self,
         handle: SessionHandle,
         has_record: bool,
-        shared: Weak<Shared>,
+        shared: Weak<SessionsState>,
         serve: impl FnOnce(SlotLease) -> F,
     ) -> Result<SessionHandle, PublishError>
     where
@@ -447,7 +447,7 @@ impl Drop for SlotReservation {
 /// listeners, so the task drops it last.
 #[derive(Debug)]
 pub(crate) struct SlotLease {
-    shared: Weak<Shared>,
+    shared: Weak<SessionsState>,
     id: SessionId,
     tail: Arc<EntryTail>,
     vacated: CancellationToken,
@@ -459,7 +459,7 @@ impl SlotLease {
     }
 
     /// Returns the sessions of this host, unless all their handles are dropped.
-    pub(crate) fn shared(&self) -> Option<Arc<Shared>> {
+    pub(crate) fn shared(&self) -> Option<Arc<SessionsState>> {
         self.shared.upgrade()
     }
 
@@ -550,7 +550,7 @@ mod tests {
 
     impl Caller {
         /// Takes the first or the second of the two steps that the caller can take now.
-        fn step(&mut self, shared: &Arc<Shared>, handle: &SessionHandle, second: bool) {
+        fn step(&mut self, shared: &Arc<SessionsState>, handle: &SessionHandle, second: bool) {
             let id = SessionId::new("s").unwrap();
             if let Some(reservation) = self.reservation.take() {
                 if second {
@@ -600,7 +600,7 @@ mod tests {
         };
         let choices = 2 * CALLERS;
         for order in 0..choices.pow(STEPS) {
-            let shared = Shared::for_tests(journal.clone());
+            let shared = SessionsState::for_tests(journal.clone());
             let mut callers: [Caller; CALLERS] = Default::default();
             let mut rest = order;
             for _ in 0..STEPS {

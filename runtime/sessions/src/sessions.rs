@@ -43,14 +43,14 @@ use crate::{
 /// Sessions that outlive their hub, their host and their adapter. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Sessions {
-    shared: Arc<Shared>,
+    shared: Arc<SessionsState>,
     /// The visitor that makes requests. `None` for the user whose host this is.
     visitor: Option<Arc<Visitor>>,
 }
 
 /// State that all sessions share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SessionsState {
     pub(crate) host: Host,
     pub(crate) journal: Journal,
     /// The record that is written before the journal. With a record, only sessions that this host
@@ -70,7 +70,7 @@ pub enum StartError {
     Closed(Box<SessionClosed>),
 }
 
-impl Shared {
+impl SessionsState {
     /// Returns the reason not to begin new work.
     pub(crate) fn trouble(&self) -> Option<String> {
         let trouble = self.journal.trouble().map(|trouble| trouble.to_string());
@@ -105,7 +105,7 @@ impl Shared {
 }
 
 #[cfg(test)]
-impl Shared {
+impl SessionsState {
     /// Creates sessions of a journal on a host without agents.
     pub(crate) fn for_tests(journal: Journal) -> Arc<Self> {
         Arc::new(Self {
@@ -119,7 +119,7 @@ impl Shared {
     }
 }
 
-impl InMemory for Shared {
+impl InMemory for SessionsState {
     fn activity(&self, id: &str) -> Option<SessionActivity> {
         self.registry
             .live_handle(id)
@@ -191,7 +191,7 @@ impl Sessions {
     }
 
     fn over(host: Host, journal: Journal, recording: Option<Recording>) -> Self {
-        let shared = Shared {
+        let shared = SessionsState {
             host,
             journal,
             recording,
@@ -206,7 +206,7 @@ impl Sessions {
         }
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<SessionsState> {
         &self.shared
     }
 

@@ -26,14 +26,14 @@ pub(crate) type ListenerNo = u64;
 /// The newest entries, shared with the listeners.
 #[derive(Debug)]
 pub(crate) struct EntryTail {
-    state: Mutex<State>,
+    state: Mutex<TailState>,
     changed: Notify,
     /// Number of listeners that want the contents of entries beside their lines.
     content_listeners: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct State {
+struct TailState {
     /// The number of the last stored entry.
     stored: u64,
     chunks: VecDeque<EntryChunk>,
@@ -104,7 +104,7 @@ pub(crate) enum ReadOutcome {
 
 impl EntryTail {
     pub(crate) fn new(stored: u64) -> Self {
-        let state = State {
+        let state = TailState {
             stored,
             chunks: VecDeque::new(),
             bytes: 0,
@@ -120,7 +120,7 @@ impl EntryTail {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TailState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -252,7 +252,7 @@ impl EntryTail {
     }
 }
 
-impl State {
+impl TailState {
     fn has_taken(&mut self, listener: ListenerNo, last: u64) {
         let Some(taken) = self.listeners.get_mut(&listener) else {
             return;

@@ -100,12 +100,12 @@ impl fmt::Debug for WireLog {
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<LogEntry>,
     /// The lines that found no room since the last entry, by the run of the adapter.
     lost: Vec<Lost>,
 }
 
-pub(crate) struct Entry {
+pub(crate) struct LogEntry {
     /// Nanoseconds since the log began.
     pub(crate) t: u64,
     pub(crate) process: u32,
@@ -113,10 +113,10 @@ pub(crate) struct Entry {
     pub(crate) length: usize,
     /// Number of omitted bytes.
     pub(crate) omitted: u64,
-    pub(crate) what: What,
+    pub(crate) what: LogContent,
 }
 
-pub(crate) enum What {
+pub(crate) enum LogContent {
     Started {
         agent: Box<str>,
         pid: Option<u32>,
@@ -164,11 +164,11 @@ impl Lost {
 
 impl Batch {
     /// Each entry with its bytes.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (&Entry, &[u8])> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&LogEntry, &[u8])> {
         let mut at = 0;
         self.entries.iter().map(move |entry| {
             let bytes = match entry.what {
-                What::Lost(_) => return (entry, &[][..]),
+                LogContent::Lost(_) => return (entry, &[][..]),
                 _ => &self.bytes[at..at + entry.length],
             };
             at += entry.length + 1;
@@ -259,51 +259,55 @@ impl WireSink for WireLog {
         let process = wire.process;
         let (what, bytes, omitted) = match wire.event {
             WireEvent::Started { pid } => (
-                What::Started {
+                LogContent::Started {
                     agent: wire.agent.into(),
                     pid,
                 },
                 &[][..],
                 0,
             ),
-            WireEvent::NotStarted { why } => (What::NotStarted, why.as_bytes(), 0),
+            WireEvent::NotStarted { why } => (LogContent::NotStarted, why.as_bytes(), 0),
             WireEvent::ToAdapter(line) => {
                 let kept = &line[..line.len().min(LONGEST + MARGIN)];
-                (What::ToAdapter, kept, (line.len() - kept.len()) as u64)
+                (
+                    LogContent::ToAdapter,
+                    kept,
+                    (line.len() - kept.len()) as u64,
+                )
             }
-            WireEvent::FromAdapter(chunk) => (What::FromAdapter, chunk, 0),
-            WireEvent::Stderr { line, omitted } => (What::Stderr, line.as_bytes(), omitted),
+            WireEvent::FromAdapter(chunk) => (LogContent::FromAdapter, chunk, 0),
+            WireEvent::Stderr { line, omitted } => (LogContent::Stderr, line.as_bytes(), omitted),
             WireEvent::ToAgent {
                 agent_process,
                 line,
                 omitted,
-            } => (What::ToAgent(agent_process), line, omitted),
+            } => (LogContent::ToAgent(agent_process), line, omitted),
             WireEvent::FromAgent {
                 agent_process,
                 line,
                 omitted,
-            } => (What::FromAgent(agent_process), line, omitted),
+            } => (LogContent::FromAgent(agent_process), line, omitted),
             WireEvent::AgentLinesLost {
                 agent_process,
                 lines,
             } => (
-                What::AgentLinesLost {
+                LogContent::AgentLinesLost {
                     agent_process,
                     lines,
                 },
                 &[][..],
                 0,
             ),
-            WireEvent::StdinClosed => (What::StdinClosed, &[][..], 0),
-            WireEvent::StdoutEnded => (What::StdoutEnded, &[][..], 0),
-            WireEvent::Exited { code, signal } => (What::Exited { code, signal }, &[][..], 0),
+            WireEvent::StdinClosed => (LogContent::StdinClosed, &[][..], 0),
+            WireEvent::StdoutEnded => (LogContent::StdoutEnded, &[][..], 0),
+            WireEvent::Exited { code, signal } => (LogContent::Exited { code, signal }, &[][..], 0),
         };
         // The time is taken under the lock, so that the log is in the order of time.
         self.queue.push(|batch| {
             let t = since(self.began);
             let length = bytes.len();
             batch.push(
-                Entry {
+                LogEntry {
                     t,
                     process,
                     length,
@@ -330,17 +334,17 @@ impl WireSink for WireLog {
 }
 
 impl Batch {
-    fn push(&mut self, entry: Entry, bytes: &[u8]) {
+    fn push(&mut self, entry: LogEntry, bytes: &[u8]) {
         // Start and end of a process are few, and weigh little.
         let is_content = matches!(
             entry.what,
-            What::ToAdapter
-                | What::FromAdapter
-                | What::Stderr
-                | What::ToAgent(_)
-                | What::FromAgent(_)
+            LogContent::ToAdapter
+                | LogContent::FromAdapter
+                | LogContent::Stderr
+                | LogContent::ToAgent(_)
+                | LogContent::FromAgent(_)
         );
-        let tells = matches!(entry.what, What::ToAdapter) && secrets::may_tell(bytes);
+        let tells = matches!(entry.what, LogContent::ToAdapter) && secrets::may_tell(bytes);
         let room = QUEUE + if tells { RESERVE } else { 0 };
         let weight = self.weight();
         if is_content && weight > 0 && weight + bytes.len() + ENTRY > room {
@@ -354,16 +358,17 @@ impl Batch {
 
     /// Appends an entry for each run of an adapter that has lost something.
     fn enter_lost(&mut self, t: u64) {
-        self.entries.extend(self.lost.drain(..).map(|lost| Entry {
-            t,
-            process: lost.process,
-            length: 0,
-            omitted: 0,
-            what: What::Lost(lost),
-        }));
+        self.entries
+            .extend(self.lost.drain(..).map(|lost| LogEntry {
+                t,
+                process: lost.process,
+                length: 0,
+                omitted: 0,
+                what: LogContent::Lost(lost),
+            }));
     }
 
-    fn lose(&mut self, entry: &Entry, bytes: &[u8], tells: bool) {
+    fn lose(&mut self, entry: &LogEntry, bytes: &[u8], tells: bool) {
         let at = self
             .lost
             .iter()
@@ -377,11 +382,11 @@ impl Batch {
             });
         let lost = &mut self.lost[at];
         lost.lines += match entry.what {
-            What::FromAdapter => memchr::memchr_iter(b'\n', bytes).count().max(1) as u64,
+            LogContent::FromAdapter => memchr::memchr_iter(b'\n', bytes).count().max(1) as u64,
             _ => 1,
         };
         lost.bytes += bytes.len() as u64 + entry.omitted;
-        lost.of_output |= matches!(entry.what, What::FromAdapter);
+        lost.of_output |= matches!(entry.what, LogContent::FromAdapter);
         lost.of_secrets |= tells;
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     content::head,
     file::LogFile,
     lines::{Lines, MARGIN, Piece},
-    log::{Batch, Entry, Lost, What},
+    log::{Batch, LogContent, LogEntry, Lost},
     queue::MissingCount,
     record::{self, LineOf},
     secrets::{self, Secrets},
@@ -38,7 +38,7 @@ pub(crate) struct Writer {
     /// Number of the current file, from 1.
     number: u64,
     block: Vec<u8>,
-    processes: BTreeMap<u32, Process>,
+    processes: BTreeMap<u32, AdapterRun>,
     open: BTreeSet<(u32, String)>,
     secrets: Secrets,
     /// Records that could not be written since the last that could.
@@ -50,13 +50,13 @@ pub(crate) struct Writer {
 
 /// A run of an adapter that has not ended.
 #[derive(Default)]
-struct Process {
+struct AdapterRun {
     agent: String,
     output: Lines,
 }
 
 /// A line on its way into a record.
-struct Line<'a> {
+struct WireLine<'a> {
     t: u64,
     process: u32,
     of: LineOf,
@@ -92,8 +92,8 @@ impl Writer {
 
     /// Writes what was queued.
     pub(crate) fn write(&mut self, batch: &Batch) {
-        let tells = |(entry, bytes): (&Entry, &[u8])| {
-            matches!(entry.what, What::ToAdapter) && secrets::may_tell(bytes)
+        let tells = |(entry, bytes): (&LogEntry, &[u8])| {
+            matches!(entry.what, LogContent::ToAdapter) && secrets::may_tell(bytes)
         };
         // One search for all, unless a secret becomes known among them.
         let is_clean =
@@ -111,8 +111,8 @@ impl Writer {
         self.flush();
     }
 
-    fn take(&mut self, entry: &Entry, bytes: &[u8], is_clean: bool) {
-        let Entry {
+    fn take(&mut self, entry: &LogEntry, bytes: &[u8], is_clean: bool) {
+        let LogEntry {
             t,
             process,
             omitted,
@@ -120,33 +120,33 @@ impl Writer {
         } = *entry;
         let mut other = |event| record::other(&mut self.block, t, Some(process), &event);
         match &entry.what {
-            What::Started { agent, pid } => {
+            LogContent::Started { agent, pid } => {
                 other(RecordEvent::Started {
                     agent: Some(agent.to_string()),
                     pid: *pid,
                 });
                 self.processes.insert(
                     process,
-                    Process {
+                    AdapterRun {
                         agent: agent.to_string(),
                         output: Lines::default(),
                     },
                 );
             }
-            What::NotStarted => {
+            LogContent::NotStarted => {
                 let why = redact::bytes(bytes);
                 let why = String::from_utf8_lossy(&why);
                 other(RecordEvent::Note {
                     note: format!("the adapter did not start: {why}"),
                 });
             }
-            What::ToAdapter => {
+            LogContent::ToAdapter => {
                 let line = if omitted == 0 {
                     bytes.strip_suffix(b"\n").unwrap_or(bytes)
                 } else {
                     bytes
                 };
-                self.line(&Line {
+                self.line(&WireLine {
                     t,
                     process,
                     of: LineOf::Host,
@@ -155,14 +155,14 @@ impl Writer {
                     is_clean,
                 });
             }
-            What::FromAdapter => {
+            LogContent::FromAdapter => {
                 let mut running = self.processes.remove(&process).unwrap_or_default();
                 running
                     .output
                     .push(bytes, |piece| self.output(t, process, &piece, is_clean));
                 self.processes.insert(process, running);
             }
-            What::Stderr => self.line(&Line {
+            LogContent::Stderr => self.line(&WireLine {
                 t,
                 process,
                 of: LineOf::Stderr,
@@ -170,7 +170,7 @@ impl Writer {
                 omitted,
                 is_clean,
             }),
-            What::ToAgent(agent_process) => self.line(&Line {
+            LogContent::ToAgent(agent_process) => self.line(&WireLine {
                 t,
                 process,
                 of: LineOf::ToAgent {
@@ -180,7 +180,7 @@ impl Writer {
                 omitted,
                 is_clean,
             }),
-            What::FromAgent(agent_process) => self.line(&Line {
+            LogContent::FromAgent(agent_process) => self.line(&WireLine {
                 t,
                 process,
                 of: LineOf::FromAgent {
@@ -190,7 +190,7 @@ impl Writer {
                 omitted,
                 is_clean,
             }),
-            What::AgentLinesLost {
+            LogContent::AgentLinesLost {
                 agent_process,
                 lines,
             } => {
@@ -199,8 +199,8 @@ impl Writer {
                     note: format!("{lines} of agent process {agent_process} are missing here"),
                 });
             }
-            What::StdinClosed => other(RecordEvent::StdinClosed),
-            What::StdoutEnded => {
+            LogContent::StdinClosed => other(RecordEvent::StdinClosed),
+            LogContent::StdoutEnded => {
                 let mut running = self.processes.remove(&process).unwrap_or_default();
                 running
                     .output
@@ -209,7 +209,7 @@ impl Writer {
                 record::other(&mut self.block, t, Some(process), &event);
                 self.processes.insert(process, running);
             }
-            What::Exited { code, signal } => {
+            LogContent::Exited { code, signal } => {
                 other(RecordEvent::Exited {
                     code: *code,
                     signal: *signal,
@@ -218,7 +218,7 @@ impl Writer {
                 self.open.retain(|(of, _)| *of != process);
                 self.secrets.end(process);
             }
-            What::Lost(lost) => {
+            LogContent::Lost(lost) => {
                 other(lost.event());
                 if let Some(running) = self.processes.get_mut(&process).filter(|_| lost.of_output) {
                     running.output.lose();
@@ -237,7 +237,7 @@ impl Writer {
     }
 
     fn output(&mut self, t: u64, process: u32, piece: &Piece<'_>, is_clean: bool) {
-        self.line(&Line {
+        self.line(&WireLine {
             t,
             process,
             of: LineOf::Adapter {
@@ -249,7 +249,7 @@ impl Writer {
         });
     }
 
-    fn line(&mut self, line: &Line<'_>) {
+    fn line(&mut self, line: &WireLine<'_>) {
         let head = std::str::from_utf8(line.bytes)
             .ok()
             .filter(|_| line.of.is_message());
@@ -282,7 +282,7 @@ impl Writer {
     }
 
     /// Appends the record of a line: what of it is kept, and how much is left out.
-    fn put(&mut self, line: &Line<'_>, session: &str, hidden: Option<&[u8]>) {
+    fn put(&mut self, line: &WireLine<'_>, session: &str, hidden: Option<&[u8]>) {
         let length = line.bytes.len() as u64 + line.omitted;
         let content = if self.secrets.is_blind(line.process) {
             Content::None
@@ -325,7 +325,7 @@ impl Writer {
     }
 
     /// Follows which sessions are open, and which questions ask for a secret.
-    fn follow(&mut self, line: &Line<'_>, head: &Head<'_>) {
+    fn follow(&mut self, line: &WireLine<'_>, head: &Head<'_>) {
         let session = || (line.process, head.session_id.to_string());
         match (line.of, &*head.kind) {
             (LineOf::Host, "session.start") => {

@@ -22,7 +22,7 @@ use crate::{
         UserMessage,
     },
     outbox::LossPolicy,
-    session::{HubTurn, MAX_OPEN_TURNS, OpeningSession, Session},
+    session::{BridgeSession, HubTurn, MAX_OPEN_TURNS, OpeningSession},
     show,
 };
 
@@ -178,7 +178,7 @@ impl SessionBridge {
             ..SessionStart::default()
         };
         let (opened, handle) = opening_handle();
-        let mut session = Session::new(host_id, handle, agent, self.now);
+        let mut session = BridgeSession::new(host_id, handle, agent, self.now);
         session.start = start;
         session.native = opening.native;
         let key = (id.to_owned(), session.host_id.clone());
