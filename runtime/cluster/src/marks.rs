@@ -285,7 +285,7 @@ mod tests {
         );
         marks.save().unwrap();
         for (now, expected) in [
-            (None, Some("not there")),
+            (None, Some("its journal is missing")),
             (at("x", 8), Some("had come to number 9, and is at 8")),
             (at("z", 100), Some("was made at z")),
             (at("x", 9), None),

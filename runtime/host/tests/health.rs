@@ -53,7 +53,7 @@ async fn an_agent_that_was_never_used_is_fine_and_one_that_says_nothing_is_start
     assert!(process.pid.is_some() && !process.was_heard, "{process:?}");
     assert_eq!(silent.sessions, 1);
     assert!(
-        silent.verdict().text.contains("has said nothing yet"),
+        silent.verdict().text.contains("without a message so far"),
         "{}",
         silent.verdict()
     );
@@ -167,7 +167,7 @@ async fn a_turn_gets_on_until_it_is_silent_and_rates_fall_to_nothing() {
         silent
             .verdict()
             .text
-            .contains("a turn has said nothing for 1 min 5 s"),
+            .contains("a turn has been silent for 1 min 5 s"),
         "{}",
         silent.verdict()
     );

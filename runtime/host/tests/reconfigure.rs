@@ -164,7 +164,7 @@ async fn a_removed_agent_gets_no_session_and_ends_with_its_last() {
         health[1]
             .verdict()
             .text
-            .contains("no agent of this host any more; 1 session goes on")
+            .contains("removed from the configuration; 1 session goes on")
     );
     drop(two);
     ends(peer).await;

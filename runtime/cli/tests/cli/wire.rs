@@ -284,7 +284,7 @@ fn what_is_no_log_is_left_alone_and_an_error_says_what_to_do() {
     home.file("notes.txt", "mine");
     let ran = home.run(["run", "--wire-log", "notes.txt", "hello"]);
     ran.must_end_with(2)
-        .must_say("notes.txt is there and is not a wire log")
+        .must_say("notes.txt exists and is not a wire log")
         .must_say("name another file");
     assert_eq!(
         fs::read_to_string(home.path().join("notes.txt")).unwrap(),

@@ -245,7 +245,7 @@ fn a_bad_pattern_is_named() {
         ("", "empty"),
         ("Bash(git", "no `)`"),
         ("(x)", "no tool"),
-        ("Bash()", "between the parentheses"),
+        ("Bash()", "parentheses are empty"),
         ("Bash([a)", "no matching `]`"),
         ("Bash([z-a])", "backwards"),
         ("Bash(a\\)", "escapes nothing"),

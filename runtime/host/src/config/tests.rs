@@ -639,7 +639,7 @@ fn values_that_cannot_be_are_refused() {
     );
     assert_eq!(
         error(r#"{"runtime":{"turn_timeout":1,"default_timeout":1},"agents":[]}"#),
-        "runtime.default_timeout: it is Amurg's name of `turn_timeout`, which is there too; keep one"
+        "runtime.default_timeout: it is Amurg's name of `turn_timeout`, which is set too; keep one"
     );
 }
 

@@ -167,7 +167,7 @@ mod tests {
             (json!(null), "names no conversation"),
             (json!([1]), "not an object"),
             (json!({ "cwd": "/" }), "no `native_session_id`"),
-            (json!("strange"), "not an id"),
+            (json!("strange"), "not one of the agent's conversations"),
         ] {
             let lost = settled(&params, None).0.unwrap_err();
             assert!(lost.contains(why), "{params}: {lost}");

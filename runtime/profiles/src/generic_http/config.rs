@@ -248,7 +248,7 @@ mod tests {
         assert!(why("{}").contains("base_url"));
         assert!(why(r#"{"base_url":""}"#).contains("is empty"));
         assert!(why(r#"{"base_url":"ftp://x/"}"#).contains("http"));
-        assert!(why(r#"{"base_url":"http://{{input}}/"}"#).contains("behind"));
+        assert!(why(r#"{"base_url":"http://{{input}}/"}"#).contains("only after it"));
         assert!(why(r#"{"base_url":"http://x{{session_id}}/"}"#).contains("behind"));
         assert!(why(r#"{"base_url":"http://x/?q={{imput}}"}"#).contains("imput"));
         why(r#"{"base_url":"http://x/","timeout":"60"}"#);

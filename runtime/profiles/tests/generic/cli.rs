@@ -147,7 +147,7 @@ fn a_program_that_takes_no_input_fails_the_turn_and_is_ended() {
     let turn = adapter.send("s", "x");
     assert_eq!(
         (turn.status(), turn.error()),
-        ("failed", "sh takes no input any more and was ended")
+        ("failed", "sh takes no further input and was ended")
     );
     witness.gone();
     adapter.end();

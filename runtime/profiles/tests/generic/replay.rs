@@ -70,7 +70,7 @@ fn a_session_is_played_turn_by_turn_with_todays_ids() {
         .unwrap();
     assert_eq!(
         said["message"],
-        "denied now, approved then: the recording goes on as it was"
+        "denied now, approved then: the recording is played unchanged"
     );
     let outside = adapter.next("mine");
     assert_eq!(

@@ -52,7 +52,7 @@ fn sessions_that_go_on_with_an_earlier_configuration_are_a_note() {
     assert_eq!(severity, Severity::Note);
     assert_eq!(
         text,
-        "it is no agent of this host any more; 3 sessions go on until closed"
+        "it was removed from the configuration; 3 sessions go on until closed"
     );
     let (severity, _) = said(|health| (health.draining, health.counters.too_long) = (1, 1));
     assert_eq!(severity, Severity::Warning);
@@ -91,7 +91,7 @@ fn an_agent_that_works_is_fine() {
         ),
         (
             |health| process(health).was_heard = false,
-            "fine: it has run for 1 min 30 s and has said nothing yet",
+            "fine: it has run for 1 min 30 s without a message so far",
         ),
     ] {
         assert_eq!(changed(change), (Severity::Ok, text.to_owned()));
@@ -181,7 +181,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
         (
             Box::new(|health| health.longest_silence = Some(200 * S)),
             Note,
-            &["said nothing for 3 min 20 s", "stop it"],
+            &["silent for 3 min 20 s", "stop it"],
         ),
         (
             Box::new(|health| health.open_requests = 1),

@@ -255,7 +255,7 @@ mod tests {
             .unwrap()
             .unwrap_err();
         assert!(
-            error.contains("tells no version") && error.len() < 5000,
+            error.contains("prints no version") && error.len() < 5000,
             "{error}"
         );
     }
