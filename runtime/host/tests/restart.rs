@@ -1,4 +1,5 @@
 //! Restarts of an agent by its operator.
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod support;
 
