@@ -44,7 +44,8 @@ pub enum Scope {
     Observe,
     /// Allows opening sessions and sending messages.
     Control,
-    /// Allows managing tokens, reloading and stopping the daemon, and removing sessions of others.
+    /// Allows managing tokens, restarting agents, reloading and stopping the daemon, and removing
+    /// sessions of others.
     Admin,
 }
 
