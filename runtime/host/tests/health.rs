@@ -247,7 +247,7 @@ async fn an_agent_whose_turns_fail_alike_is_failing_until_one_completes() {
         .await;
         soon(turn.end()).await;
         let verdict = health(&host).await.verdict();
-        let expected = "failing: its last 3 turns failed with `auth`: Invalid API key; log in with `trunkline agents login a`";
+        let expected = "failing: its last 3 turns failed with `auth`: Invalid API key more of it; log in with `trunkline agents login a`";
         if is_failing {
             assert_eq!(
                 (verdict.severity, verdict.text.as_str()),
