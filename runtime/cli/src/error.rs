@@ -99,7 +99,9 @@ impl CliError {
 impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::StorageFull {
-            return Self::failed(Error::from(error).context("failed to write the output"));
+            // The error of a file has its path.
+            let what = error.get_ref().map_or("the output", |_| "a file");
+            return Self::failed(Error::from(error).context(format!("failed to write {what}")));
         }
         Self::failed(error)
     }

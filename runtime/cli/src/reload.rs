@@ -170,11 +170,23 @@ impl ConfigReload {
         }
     }
 
-    /// Reloads the configuration, and returns the report. Blocks.
+    /// Reloads the configuration, logs the result, and returns it. Blocks.
     ///
     /// # Errors
     /// Nothing has changed, for this reason.
     pub(crate) fn reload_config(&self) -> Result<String, CliError> {
+        let reloaded = self.try_reload();
+        match &reloaded {
+            Ok(report) => tracing::info!("{report}"),
+            Err(error) => tracing::error!(
+                "the configuration was rejected, and the previous one stays in force: {}",
+                error.text()
+            ),
+        }
+        reloaded
+    }
+
+    fn try_reload(&self) -> Result<String, CliError> {
         let mut in_force = self.effective();
         // First, so that an invalid configuration does not let a certificate expire.
         self.tls
@@ -250,7 +262,7 @@ impl ConfigReload {
             .fold(report, |report, notice| format!("{report}; {notice}")))
     }
 
-    /// Reloads the configuration at each signal, and logs the report. Signals during a reload count
+    /// Reloads the configuration at each signal. Signals during a reload count
     /// as one.
     ///
     /// # Cancel safety
@@ -262,17 +274,8 @@ impl ConfigReload {
                 std::future::pending::<()>().await;
             }
             let own = self.clone();
-            let reload = move || match own.reload_config() {
-                Ok(report) => tracing::info!("{report}"),
-                Err(fault) => {
-                    tracing::error!(
-                        "the configuration was rejected, and the previous one stays in force: {}",
-                        fault.text()
-                    );
-                }
-            };
-            // A panic was already reported.
-            let _ = spawn_blocking(reload).await;
+            // Errors are logged, and a panic was already reported.
+            let _ = spawn_blocking(move || own.reload_config()).await;
         }
     }
 }

@@ -9,6 +9,7 @@ use trunkline_protocol::{
     AdapterMessage, AgentEntry, AgentsList, AgentsListResult, HealthEntry, MIN_MAX_LINE, Model,
     OpenSession, SessionActivity, SessionId,
 };
+use trunkline_sessions::Visitor;
 
 /// Maximum number of open sessions in an answer. Each takes some 250 bytes of the line.
 const SESSIONS: usize = 2048;
@@ -40,13 +41,14 @@ pub(crate) fn answer(
     host: &Host,
     list: &AgentsList,
     figures: Option<&LinkFigures>,
-    is_shown: impl Fn(&str) -> bool,
+    visitor: Option<&Visitor>,
 ) -> Vec<u8> {
-    let mut agents = agents(host);
-    agents.retain(|agent| is_shown(&agent.id));
-    if let Some(figures) = figures.filter(|_| list.health == Some(true)) {
-        add_health(&mut agents, &figures.agents);
-    }
+    let figures_of_agents = figures.filter(|_| list.health == Some(true));
+    let mut agents = agents(
+        host,
+        figures_of_agents.map(|figures| &*figures.agents),
+        visitor,
+    );
     let most = list.sessions.map_or(0, |most| SESSIONS.min(most as usize));
     let listed = figures
         .filter(|_| most > 0)
@@ -77,26 +79,38 @@ pub(crate) fn answer(
     }
 }
 
-/// Returns the host's agents with their health, complete, in the form of `agents.list.result`.
-/// Queries every link.
-pub async fn list_agents(host: &Host) -> Vec<AgentEntry> {
-    let health = host.health().await;
-    let mut agents = agents(host);
-    add_health(&mut agents, &health);
+/// Returns the agents that a visitor may have, with their health, complete, in the form of
+/// `agents.list.result`. Queries every link.
+pub async fn list_agents(host: &Host, visitor: Option<&Visitor>) -> Vec<AgentEntry> {
+    agents(host, Some(&host.health().await), visitor)
+}
+
+/// Returns the agents that a visitor may have, with their known properties and their health.
+fn agents(
+    host: &Host,
+    known: Option<&[AgentHealth]>,
+    visitor: Option<&Visitor>,
+) -> Vec<AgentEntry> {
+    let mut agents = described_agents(host);
+    agents.retain(|agent| visitor.is_none_or(|visitor| visitor.may_have(&agent.id)));
+    for agent in &mut agents {
+        let health = known.and_then(|known| known.iter().find(|health| health.agent == agent.id));
+        agent.health = health.map(health_entry);
+        // One process serves all sessions of an agent: its texts may be from any of them.
+        if let Some(health) = agent
+            .health
+            .as_mut()
+            .filter(|_| visitor.is_some_and(|visitor| !visitor.sees_all))
+        {
+            health.verdict = None;
+            health.stderr = None;
+        }
+    }
     agents
 }
 
-fn add_health(agents: &mut [AgentEntry], known: &[AgentHealth]) {
-    for agent in agents {
-        agent.health = known
-            .iter()
-            .find(|health| health.agent == agent.id)
-            .map(health_entry);
-    }
-}
-
 /// Returns the host's agents with their known properties.
-fn agents(host: &Host) -> Vec<AgentEntry> {
+fn described_agents(host: &Host) -> Vec<AgentEntry> {
     let entry = |status: AgentStatus| {
         let config = status.config;
         AgentEntry {
@@ -249,7 +263,7 @@ mod tests {
     }
 
     fn agents_answer(host: &Host, list: &AgentsList, figures: &LinkFigures) -> AgentsListResult {
-        let line = answer(host, list, Some(figures), |_| true);
+        let line = answer(host, list, Some(figures), None);
         assert!(line.len() <= MIN_MAX_LINE + 1, "{}", line.len());
         let message = AdapterMessage::parse(String::from_utf8(line).unwrap().trim_end()).unwrap();
         let AdapterBody::AgentsListResult(result) = message.body else {

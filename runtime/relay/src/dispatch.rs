@@ -718,9 +718,7 @@ impl HubDispatcher {
 
     fn answer_lists(&mut self, figures: Option<&LinkFigures>) {
         for list in std::mem::take(&mut self.lists) {
-            let answer = directory::answer(&self.host, &list, figures, |agent| {
-                self.visitor().is_none_or(|visitor| visitor.may_have(agent))
-            });
+            let answer = directory::answer(&self.host, &list, figures, self.visitor());
             self.upstream.put_control(&answer);
         }
     }

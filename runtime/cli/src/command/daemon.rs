@@ -11,7 +11,7 @@ use std::{
 use anstream::eprintln;
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use trunkline_client::Method;
 
 use super::{
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     daemon::{
-        DaemonSelection,
+        ANSWER_TIMEOUT, DaemonSelection,
         launch::{DaemonEnd, DaemonLaunch},
     },
     error::{CliError, CommandResult},
@@ -60,7 +60,12 @@ impl DownArgs {
             );
             return Ok(exit::OK);
         }
-        folder.request(Method::POST, "/v1/stop", None).await?;
+        timeout(
+            ANSWER_TIMEOUT,
+            folder.request(Method::POST, "/v1/stop", None),
+        )
+        .await
+        .map_err(|_| folder.no_answer_error())??;
         let until = Instant::now() + END_TIMEOUT;
         loop {
             match folder.running() {

@@ -150,6 +150,10 @@ fn refuse_agent() -> Result<(), CliError> {
 impl NewTokenArgs {
     fn run(self) -> CommandResult {
         refuse_agent()?;
+        if self.expires.is_some_and(|lifetime| lifetime.is_zero()) {
+            return Err(CliError::usage(anyhow!("a token of 0 s is expired at once"))
+                .next("give a lifetime such as --expires 30d, or omit it: the token is valid until it is revoked"));
+        }
         let mut new = NewToken::with_scope(self.scope);
         new.name = self.name;
         new.may_approve = self.approve;

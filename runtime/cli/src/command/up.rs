@@ -182,10 +182,12 @@ impl UpArgs {
         let sessions = opened.map_err(|error| {
             let is_in_use = matches!(error, trunkline_journal::OpenError::InUse { .. });
             match folder.running().ok().filter(|_| is_in_use) {
-                Some(up) => CliError::usage(anyhow!("the daemon is already running: {} (process {})", up.http, up.pid)),
-                None => CliError::usage(error),
+                Some(up) => CliError::usage(anyhow!("the daemon is already running: {} (process {})", up.http, up.pid))
+                    .next("`trunkline open` opens its page, `trunkline down` ends it; --state FOLDER runs another one"),
+                None if is_in_use => CliError::usage(error),
+                None => CliError::usage(error)
+                    .next("correct that, or run a daemon in another folder by --state FOLDER"),
             }
-            .next("`trunkline open` opens its page, `trunkline down` ends it; --state FOLDER runs another one")
         })?;
         let network = match passed {
             Some(listener) => TcpListener::from_std(listener)?,

@@ -250,6 +250,7 @@ const DAEMON: &[&str] = &[
     "token new",
     "token new --scope none",
     "token new --scope control --expires never",
+    "token new --scope control --expires 0s",
     "token new --scope control --state /dev/null/state",
     "token revoke",
     "token revoke none",

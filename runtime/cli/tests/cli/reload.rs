@@ -228,7 +228,16 @@ fn a_daemon_that_is_asked_to_says_what_has_changed_or_why_nothing_has() {
     let mut up = home.command(["--config", "t.json"]);
     let daemon = Daemon::spawn(
         &home,
-        up.args(["up", "--state", "state", "--http", "127.0.0.1:0", "--json"]),
+        up.args([
+            "-v",
+            "up",
+            "--state",
+            "state",
+            "--http",
+            "127.0.0.1:0",
+            "--json",
+        ])
+        .args(["--log-file", "daemon.log"]),
     );
     configured(&home, &[("a", "second"), ("b", "b")], &json!({}));
     let reload = || home.run(["daemon", "reload", "--state", "state"]);
@@ -245,6 +254,13 @@ fn a_daemon_that_is_asked_to_says_what_has_changed_or_why_nothing_has() {
     assert_ne!(refused.code, Some(0));
     refused.must_say("line 1");
     daemon.down();
+    let log = std::fs::read_to_string(home.path().join("daemon.log")).unwrap();
+    for part in [
+        "reloaded: added b; changed a",
+        "was rejected, and the previous one stays in force: ",
+    ] {
+        assert!(log.contains(part), "{log}");
+    }
 }
 
 #[test]

@@ -48,6 +48,7 @@ use crate::{
     auth::authentication,
     gateway::Shared,
     http::{
+        connection::Peer,
         console, cors, encoding, idempotency,
         operation::{Routes, operations},
         problem::{Answer, Problem},
@@ -495,12 +496,19 @@ async fn counted(
 ) -> Response {
     let began = Instant::now();
     let method = request.method().clone();
+    let peer = request.extensions().get::<Peer>().cloned();
     let response = match shared.options.traced {
         None => next.run(request).await,
         Some(adopt) => traced(adopt, path.as_str(), request, next).await,
     };
     let metrics = &shared.metrics;
     let status = response.status();
+    if let (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Some(Peer::Network(_, caller, _))) =
+        (status, &peer)
+    {
+        let route = path.as_str();
+        tracing::debug!(route, %status, peer = caller.address(), "a request was refused");
+    }
     metrics
         .requests
         .with_label_values(&[path.as_str(), method.as_str(), status.as_str()])

@@ -137,6 +137,17 @@ fn each_scope_may_do_its_own_and_what_is_anothers_is_not_there() {
             && !of_none.get("/v1/sessions").body.contains(&id)
     );
     assert_eq!(of_none.get("/v1/agents").json()["agents"], json!([]));
+    // The process of an agent is that of all sessions: its texts are only for who sees them all.
+    for (who, sees_texts) in [
+        (&owner, false),
+        (&other, false),
+        (&all, true),
+        (&admin, true),
+    ] {
+        let health = &who.get("/v1/agents").json()["agents"][0]["health"];
+        assert_eq!(health["severity"], "ok", "{health}");
+        assert_eq!(health["verdict"].is_string(), sees_texts, "{health}");
+    }
 
     // What a session may not be given over a network is named.
     for (options, status, named) in [

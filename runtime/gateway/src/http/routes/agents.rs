@@ -42,8 +42,8 @@ answers! {
 }
 
 pub(super) async fn list(RequestContext { shared, principal }: RequestContext) -> Json<AgentList> {
-    let mut agents = trunkline_relay::list_agents(&shared.host).await;
-    agents.retain(|agent| principal.may_have(&agent.id));
+    let visitor = principal.visitor();
+    let agents = trunkline_relay::list_agents(&shared.host, visitor.as_deref()).await;
     let default = shared
         .host
         .default_agent()

@@ -141,6 +141,9 @@ fn complete_approval(
         .and_then(|option| option.kind)
         .map(OptionKind::allows);
     if given.is_some() && chosen.is_none() {
+        if options.is_empty() {
+            return refuse("it has no options: answer it by `approved`");
+        }
         let ids: Vec<_> = options.iter().map(|option| &*option.id).collect();
         return refuse(&format!(
             "`option_id` is none of its options: {}",
