@@ -356,15 +356,15 @@ impl LogCheck {
     }
 
     fn check_number(&mut self, segment: u32, header: &BlockHeader, report: &mut Report) {
-        if let Some((last, last_segment)) = self.last_block.replace((header.number, segment)) {
-            // A missing segment held nothing but removed sessions.
-            let follows = segment <= last_segment + 1;
-            if header.number > last + 1 && follows {
-                report.add(Damage::MissingBlocks {
-                    from: last + 1,
-                    to: header.number - 1,
-                });
-            }
+        let before = self.last_block.replace((header.number, segment));
+        let (last, last_segment) = before.unwrap_or_default();
+        // A missing segment held nothing but removed sessions.
+        let follows = segment <= last_segment + 1;
+        if header.number > last + 1 && follows {
+            report.add(Damage::MissingBlocks {
+                from: last + 1,
+                to: header.number - 1,
+            });
         }
     }
 }

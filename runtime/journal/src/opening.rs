@@ -372,8 +372,7 @@ impl ScannedLog {
     fn note_missing_blocks(&mut self, segment: u32, number: u64) {
         let next = self.index.block + 1;
         // A missing segment held nothing but removed sessions.
-        let follows = !self.index.segments.is_empty() && segment <= self.index.newest_segment() + 1;
-        if self.index.block > 0 && number > next && follows {
+        if number > next && segment <= self.index.newest_segment() + 1 {
             self.damaged.push(Damaged {
                 session: None,
                 damage: Damage::MissingBlocks {

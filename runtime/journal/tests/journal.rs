@@ -682,6 +682,26 @@ fn an_end_that_is_cut_off_is_noticed() {
 }
 
 #[test]
+fn a_log_that_is_lost_as_a_whole_stays_missing_after_the_next_opening() {
+    let folder = folder();
+    let (log, _, _) = with_two(folder.path());
+    fs::remove_file(&log).unwrap();
+    let is_first_block_missing = |lost: &trunkline_journal::Damaged| {
+        matches!(lost.damage, Damage::MissingBlocks { from: 1, .. })
+    };
+    for opening in 0..2 {
+        let (journal, opened) = open(folder.path());
+        assert!(!opened.damaged.is_empty(), "{opening}");
+        journal.close().unwrap();
+        let report = check(folder.path()).unwrap();
+        assert!(
+            report.damaged.iter().any(is_first_block_missing),
+            "{report:?}"
+        );
+    }
+}
+
+#[test]
 fn what_is_stored_survives_sigkill() {
     if std::env::var_os("JOURNAL_CHILD").is_some() {
         return;
