@@ -31,7 +31,7 @@ mod usage;
 pub use self::orphans::{kill_all, sweep};
 pub(crate) use self::{
     environment::Inherited,
-    orphans::{become_subreaper, descendants},
+    orphans::{become_subreaper, descendants, end_descendants_at_signals},
     pipe::{Connection, Pipe},
     usage::{Usage, usage_of},
 };

@@ -2,9 +2,12 @@
 
 use std::{
     fs,
-    process::{Command, Output},
+    os::unix::process::ExitStatusExt,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use trunkline_testing::has_program;
 
 /// An adapter that leaves its output in a buffer, as Python does with a pipe.
@@ -52,6 +55,57 @@ fn a_variable_of_the_shell_hides_no_missing_flush() {
         "[adapter]\ncommand = ['python3', 'adapter.py']\npass_env = ['PYTHONUNBUFFERED']\n";
     let ran = judge(UNFLUSHED, passed);
     assert_ne!(ran.status.code(), Some(3), "{ran:?}");
+}
+
+#[test]
+fn a_run_that_a_signal_ends_leaves_no_process() {
+    if !has_program("python3") {
+        return;
+    }
+    // Closes its output, reads nothing, and writes its id.
+    let adapter = "import os, time\nos.close(1)\nopen('pid.new', 'w').write(str(os.getpid()))\n\
+                   os.rename('pid.new', os.environ['PID_FILE'])\ntime.sleep(600)\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("pid");
+    fs::write(folder.path().join("adapter.py"), adapter).expect("it is written");
+    let config = "[adapter]\ncommand = ['python3', 'adapter.py']\npass_env = ['PID_FILE']\n";
+    fs::write(folder.path().join("conform.toml"), config).expect("it is written");
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut suite = Command::new(env!("CARGO_BIN_EXE_trunkline-conformance"))
+            .args(["smoke", "--config", "conform.toml"])
+            .current_dir(folder.path())
+            .env("PID_FILE", &file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the suite runs");
+        while !file.exists() {
+            assert!(suite.try_wait().expect("its status").is_none(), "it ended");
+            std::thread::yield_now();
+        }
+        let id = Pid::from_child(&suite);
+        kill_process(id, signal).expect("the suite runs");
+        let status = suite.wait().expect("its status");
+        assert_eq!(status.signal(), Some(signal.as_raw()), "{status}");
+        let adapter = fs::read_to_string(&file)
+            .expect("the id")
+            .parse()
+            .expect("an id");
+        let adapter = Pid::from_raw(adapter).expect("an id");
+        // It is reaped by its new parent, in a moment.
+        let until = Instant::now() + Duration::from_secs(30);
+        while test_kill_process(adapter).is_ok() && !is_zombie(adapter) {
+            assert!(Instant::now() < until, "the adapter runs");
+            std::thread::yield_now();
+        }
+        fs::remove_file(&file).expect("it is removed");
+    }
+}
+
+/// Returns true for a process that has ended and that its parent has not reaped.
+fn is_zombie(id: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero()));
+    stat.is_ok_and(|stat| stat.contains(") Z "))
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::{
     exit,
     needs::Ability,
     printable::short,
-    process::is_missing,
+    process::{end_descendants_at_signals, is_missing},
     report::{self, FinishedRun, Keep, Progress, Redactor, ReportOutput, Show, Skipped, Telling},
     run::{self, Plan, Rounds},
     subject::{ProbeUse, Subject, read_config},
@@ -203,6 +203,7 @@ fn execute(
             &error.output,
         ));
     }
+    end_descendants_at_signals();
     let (bounds, calibration) = match run::calibrate(&mut subject, shared.manner.time_scale) {
         Ok(measured) => measured,
         Err(error) => {

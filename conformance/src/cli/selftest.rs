@@ -59,6 +59,7 @@ pub(super) fn selftest(arguments: &SelftestArguments) -> Result<u8, String> {
     let beside = own.parent().map(PathBuf::from).unwrap_or_default();
     let binaries = arguments.programs.clone().unwrap_or(beside);
     crate::process::become_subreaper();
+    crate::process::end_descendants_at_signals();
     let mut sides = Vec::new();
     for (side, name) in [
         (Side::Adapter, SideName::Adapter),

@@ -14,6 +14,11 @@ use rustix::{
         set_child_subreaper, waitpid,
     },
 };
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
+    low_level::emulate_default_handler,
+};
 
 /// A process that outlived the program that it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +73,31 @@ impl SeenProcess {
 pub(crate) fn become_subreaper() {
     // Without it an orphan goes to init; it is found all the same, only not reaped by us.
     let _ = set_child_subreaper(Some(rustix::process::getpid()));
+}
+
+/// Ends this process at SIGINT, SIGTERM and SIGHUP, after everything that it has started.
+pub(crate) fn end_descendants_at_signals() {
+    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else {
+        return;
+    };
+    std::thread::spawn(move || {
+        let Some(signal) = signals.forever().next() else {
+            return;
+        };
+        // Killing may uncover children that were started meanwhile.
+        for _ in 0..8 {
+            let below = descendants(std::process::id());
+            let mut found = processes();
+            found.retain(|process| !process.zombie && below.contains(&process.pid));
+            if found.is_empty() {
+                break;
+            }
+            found.iter().for_each(kill);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Fails only for a signal that has no default.
+        let _ = emulate_default_handler(signal);
+    });
 }
 
 /// Finds the remaining processes of a case, kills and reaps them, and returns them. The program
