@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use serde_json::{Map, Value};
 use trunkline_host::{
-    Cause, SessionEnd, TurnEnd,
+    AgentHealth, Cause, SessionEnd, TurnEnd,
     config::{AgentConfig, Profile, StopSteps},
     protocol::{Category, ClosedReason, Json, SessionStart, Status},
     redact,
@@ -379,7 +379,12 @@ impl SingleTurn {
                     next_after(&end, agent, &open.start)
                         .or_else(|| is_not_started.then(unstarted).flatten())
                 });
+                let strays = match open.own_host().filter(|_| code == exit::FAILED) {
+                    Some(host) => strays_of(&host.health().await),
+                    None => None,
+                };
                 next.iter()
+                    .chain(&strays)
                     .for_each(|next| conversation.screen.remark(next));
                 (code, None)
             }
@@ -401,6 +406,18 @@ pub(super) fn next_after(
         return omit_unapplied(&asked, failure.message.as_deref().unwrap_or_default());
     }
     advice::next(agent, failure).map(|next| format!("next: {next}"))
+}
+
+/// Returns the next step if agents sent messages that are of no session.
+fn strays_of(agents: &[AgentHealth]) -> Option<String> {
+    let strays = agents.iter().map(|agent| agent.counters.unknown_session);
+    let strays: u64 = strays.sum();
+    (strays > 0).then(|| {
+        format!(
+            "next: correct the `session_id` of its messages: {strays} named no open session; \
+             --wire-log FILE shows them"
+        )
+    })
 }
 
 /// Returns the exit code for the end of a turn.

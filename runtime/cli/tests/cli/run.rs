@@ -69,6 +69,17 @@ fn an_answer_in_the_form_of_a_schema_is_the_result_on_stdout() {
 }
 
 #[test]
+fn messages_of_no_session_are_named_when_the_turn_fails() {
+    let home = Home::new();
+    let adapter = home.adapter(
+        "for kind, message in messages():\n    if kind == 'user.input':\n        session = 'nope'\n        say('output', content='lost')\n",
+    );
+    home.run(["run", "--adapter", &adapter, "--timeout", "1s", "hello"])
+        .must_end_with(1)
+        .must_say("`session_id` of its messages: 1 named no open session; --wire-log FILE");
+}
+
+#[test]
 fn the_prompt_is_read_from_a_piped_stdin() {
     for arguments in [&["run", "-"][..], &["run"]] {
         let ran = Home::new().run_with_stdin(arguments, "two\nlines\n");
