@@ -9,6 +9,6 @@ mod update;
 
 pub(crate) use self::{
     file::{Baseline, Expect},
-    judge::{Fact, Judgement, Standing, judge},
+    judge::{BaselineJudgement, CaseStanding, Fact, judge},
     update::{Candidate, Update, update},
 };

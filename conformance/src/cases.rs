@@ -33,8 +33,8 @@ mod prelude {
         needs::Need,
         run::EXTENSIONS,
         trial::{
-            AskedPermission, CaseSession, GuardedAction, Hub, Lower, ReceivedMessage, Trial,
-            TurnSeen, answer_of, say_and_complete,
+            AskedPermission, CaseSession, GuardedAction, Hub, ReceivedMessage, StubbedSession,
+            Trial, TurnSeen, answer_of, say_and_complete,
         },
         verdict::{FailureContext, Outcome, Stop, Tier},
         wire,

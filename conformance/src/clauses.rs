@@ -34,7 +34,7 @@ impl fmt::Display for Side {
 /// Side that a clause binds, as SPEC.md names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Binds {
+pub(crate) enum BoundSide {
     /// Hosts.
     Host,
     /// Adapters.
@@ -45,7 +45,7 @@ pub(crate) enum Binds {
     Relay,
 }
 
-impl Binds {
+impl BoundSide {
     /// Returns true if the clause can be broken by a program on `side`. A relay is judged as a
     /// host.
     pub(crate) fn includes(self, side: Side) -> bool {
@@ -57,7 +57,7 @@ impl Binds {
     }
 }
 
-impl fmt::Display for Binds {
+impl fmt::Display for BoundSide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Host => "host",
@@ -123,7 +123,7 @@ pub(crate) struct Clause {
     /// The id in SPEC.md, such as `turn.1`.
     pub id: String,
     /// Side that it binds.
-    pub binds: Binds,
+    pub binds: BoundSide,
     /// Level of its strongest word.
     pub level: Level,
     /// Basis.

@@ -18,7 +18,7 @@ use pipe::PipeModel;
 use reading::Reading;
 use requests::RequestType;
 use session::ModelSession;
-use shape::{Kindred, ShapeFault};
+use shape::{MessageClass, ShapeFault};
 use table::{Gate, Scope, Table};
 
 mod debt;
@@ -414,9 +414,9 @@ impl ModelReport {
         let shape = shape::judge(message, self.by);
         self.take(shape.faults);
         match shape.kindred {
-            Kindred::Known(table) => Some(table),
-            Kindred::Bad => None,
-            Kindred::Reversed(table) => {
+            MessageClass::Known(table) => Some(table),
+            MessageClass::Bad => None,
+            MessageClass::Reversed(table) => {
                 // An adapter writes the four types and those that were agreed on, and nothing else.
                 let (clause, level) = match self.by {
                     Side::Adapter => ("ext.2", Level::Must),
@@ -430,7 +430,7 @@ impl ModelReport {
                 }]);
                 None
             }
-            Kindred::Unknown(name) => {
+            MessageClass::Unknown(name) => {
                 let text = format!("{name:?} is not a type of this protocol");
                 self.take([ShapeFault {
                     clause: "msg.2",

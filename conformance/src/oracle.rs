@@ -10,7 +10,7 @@ use crate::{
     clauses::{Level, Side},
     history::{Intent, PipePair, Record, RecordedEvent},
     model::{Breach, Mark, Model, ModelKind},
-    verdict::{Finding, Ground},
+    verdict::{EvidenceGround, Finding},
 };
 
 mod deliver;
@@ -21,7 +21,7 @@ pub(crate) use self::lines::shown;
 
 /// Meaning of the end of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum HistoryEnd {
     /// A fence and a quiet window stood at its end: what is owed then is missing.
     AtRest,
     /// Cut off: owed messages might have come.
@@ -30,7 +30,7 @@ pub(crate) enum Ending {
 
 /// Judgement of the oracles.
 #[derive(Debug, Default)]
-pub(crate) struct Judgement {
+pub(crate) struct OracleJudgement {
     /// Rules that the program under test broke.
     pub findings: Vec<Finding>,
     /// Rules that the suite itself broke: it cannot be trusted here.
@@ -41,13 +41,13 @@ pub(crate) struct Judgement {
 ///
 /// `side` is what the program is: an adapter is judged by what it wrote to the runner; a host (a
 /// relay) by that and by what it wrote to each process of the stub.
-pub(crate) fn judge(records: &[Record], side: Side, ending: Ending) -> Judgement {
-    let mut judgement = Judgement::default();
+pub(crate) fn judge(records: &[Record], side: Side, ending: HistoryEnd) -> OracleJudgement {
+    let mut judgement = OracleJudgement::default();
     // Hosts of a journal are killed at any moment, and no fence is written among their hubs.
     let of_journal = records
         .iter()
         .any(|record| matches!(record.link, PipePair::Hub(_)));
-    let ending = if of_journal { Ending::Cut } else { ending };
+    let ending = if of_journal { HistoryEnd::Cut } else { ending };
     let mut links: Vec<PipePair> = records.iter().map(|record| record.link).collect();
     links.sort_unstable();
     links.dedup();
@@ -73,12 +73,12 @@ pub(crate) fn judge(records: &[Record], side: Side, ending: Ending) -> Judgement
 }
 
 /// Judges both sides of one tapped connection: nothing is the suite's own.
-pub(crate) fn judge_both(records: &[Record], ending: Ending) -> Judgement {
-    let mut judgement = Judgement::default();
+pub(crate) fn judge_both(records: &[Record], ending: HistoryEnd) -> OracleJudgement {
+    let mut judgement = OracleJudgement::default();
     for judged in [Side::Adapter, Side::Host] {
         lines::judge(records, PipePair::Upper, judged, &mut judgement);
     }
-    let mut both = Judgement::default();
+    let mut both = OracleJudgement::default();
     follow(
         records,
         PipePair::Upper,
@@ -88,7 +88,7 @@ pub(crate) fn judge_both(records: &[Record], ending: Ending) -> Judgement {
         &mut both,
     );
     judgement.findings.append(&mut both.findings);
-    let mut both = Judgement::default();
+    let mut both = OracleJudgement::default();
     follow(
         records,
         PipePair::Upper,
@@ -107,8 +107,8 @@ fn follow(
     link: PipePair,
     judged: Side,
     kind: ModelKind,
-    ending: Ending,
-    judgement: &mut Judgement,
+    ending: HistoryEnd,
+    judgement: &mut OracleJudgement,
 ) {
     let mut order: Vec<usize> = (0..records.len())
         .filter(|&index| records[index].link == link)
@@ -174,7 +174,7 @@ fn follow(
         }
     }
     // One breach disturbs the accounts, so that missing messages at the end would repeat it.
-    if ending == Ending::AtRest && !ended && !broken {
+    if ending == HistoryEnd::AtRest && !ended && !broken {
         for breach in model.finish() {
             if breach.by == judged {
                 judgement.findings.push(finding(&breach, None));
@@ -189,7 +189,7 @@ fn take(
     judged: Side,
     link: PipePair,
     index: usize,
-    judgement: &mut Judgement,
+    judgement: &mut OracleJudgement,
 ) {
     if breach.by == judged {
         judgement.findings.push(finding(breach, Some(index)));
@@ -219,9 +219,9 @@ fn finding(breach: &Breach, record: Option<usize>) -> Finding {
         got: format!("{}{of}", breach.text),
         hint: None,
         ground: if record.is_some() {
-            Ground::Seen
+            EvidenceGround::Seen
         } else {
-            Ground::Late
+            EvidenceGround::Late
         },
         record,
     }
@@ -244,7 +244,7 @@ fn oracle_of(breach: &Breach) -> &'static str {
 }
 
 /// Judges the runner's notes about processes that were left behind (O-PROC).
-fn orphans(records: &[Record], side: Side, judgement: &mut Judgement) {
+fn orphans(records: &[Record], side: Side, judgement: &mut OracleJudgement) {
     for (index, record) in records.iter().enumerate() {
         let RecordedEvent::Note(note) = &record.event else {
             continue;
@@ -264,7 +264,7 @@ fn orphans(records: &[Record], side: Side, judgement: &mut Judgement) {
             expected: "nothing that it started outlives it".to_owned(),
             got: note.clone(),
             hint: None,
-            ground: Ground::Seen,
+            ground: EvidenceGround::Seen,
             record: Some(index),
         });
     }

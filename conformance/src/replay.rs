@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     history::{History, PipePair, Record, RecordedEvent},
-    oracle::{self, Ending, Judgement},
+    oracle::{self, HistoryEnd, OracleJudgement},
     process::{Inherited, Launch, Process, StderrMode, sweep},
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct Replayed {
     /// Events of this replay.
     pub records: Vec<Record>,
     /// Judgement of the oracles.
-    pub judgement: Judgement,
+    pub judgement: OracleJudgement,
 }
 
 /// Replays the host's side of a transcript against a program.
@@ -114,7 +114,11 @@ pub(crate) fn replay(
         .iter()
         .position(|record| matches!(record.event, RecordedEvent::StdinClosed));
     let judged = &records[..upto.filter(|_| alive).unwrap_or(records.len())];
-    let ending = if alive { Ending::AtRest } else { Ending::Cut };
+    let ending = if alive {
+        HistoryEnd::AtRest
+    } else {
+        HistoryEnd::Cut
+    };
     let judgement = oracle::judge(judged, crate::clauses::Side::Adapter, ending);
     Ok(Replayed { records, judgement })
 }

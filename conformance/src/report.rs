@@ -36,8 +36,8 @@ mod tests;
 
 pub(crate) use self::{
     document::{BaselineData, CaseData, Document, SCHEMA_VERSION},
-    evidence::Keep,
-    matrix::{Matrix, NotJudged, Row},
+    evidence::EvidenceCases,
+    matrix::{Matrix, MatrixRow, NotJudged},
     output::{Format, ReportOutput},
     progress::{Progress, Show},
     redact::Redactor,
@@ -73,7 +73,7 @@ pub(crate) struct FinishedRun<'a> {
 
 /// A baseline and the file that it was read from.
 #[derive(Debug)]
-pub(crate) struct Listed {
+pub(crate) struct BaselineFile {
     /// Content of the file.
     pub baseline: Baseline,
     /// The file.
@@ -82,13 +82,13 @@ pub(crate) struct Listed {
 
 /// Settings of a run's report.
 #[derive(Debug)]
-pub(crate) struct Telling {
+pub(crate) struct ReportSettings {
     /// Cases that leave evidence.
-    pub keep: Keep,
+    pub keep: EvidenceCases,
     /// Display of skipped cases.
     pub skipped: Skipped,
     /// Known failures.
-    pub listed: Option<Listed>,
+    pub listed: Option<BaselineFile>,
     /// Reports besides the text.
     pub outputs: Vec<ReportOutput>,
     /// Write the document to stdout instead of the text.
@@ -96,7 +96,7 @@ pub(crate) struct Telling {
 }
 
 /// Writes the evidence, the document and all reports, and returns the exit status.
-pub(crate) fn conclude(run: &FinishedRun<'_>, telling: &Telling) -> u8 {
+pub(crate) fn conclude(run: &FinishedRun<'_>, telling: &ReportSettings) -> u8 {
     let (document, folder) = record(run, telling.keep, telling.listed.as_ref());
     tell(&document, folder.as_deref(), telling)
 }
@@ -104,8 +104,8 @@ pub(crate) fn conclude(run: &FinishedRun<'_>, telling: &Telling) -> u8 {
 /// Writes the evidence and the document, and returns the document with its folder.
 pub(crate) fn record(
     run: &FinishedRun<'_>,
-    keep: Keep,
-    listed: Option<&Listed>,
+    keep: EvidenceCases,
+    listed: Option<&BaselineFile>,
 ) -> (Document, Option<PathBuf>) {
     let folder = run.plan.results.as_deref().and_then(|results| {
         let made = evidence::folder(results, run.started)
@@ -123,7 +123,7 @@ pub(crate) fn record(
 }
 
 /// Compares a document with what is known to fail.
-pub(crate) fn compare(document: &mut Document, listed: Option<&Listed>) {
+pub(crate) fn compare(document: &mut Document, listed: Option<&BaselineFile>) {
     let os = document.platform.os.clone();
     let judgement = judge(
         &document.facts(),
@@ -154,7 +154,7 @@ pub(crate) fn compare(document: &mut Document, listed: Option<&Listed>) {
 }
 
 /// Writes a document as text, or as JSON, and as every report that was asked for; returns the exit status.
-pub(crate) fn tell(document: &Document, folder: Option<&Path>, telling: &Telling) -> u8 {
+pub(crate) fn tell(document: &Document, folder: Option<&Path>, telling: &ReportSettings) -> u8 {
     let mut status = document.outcome.exit;
     // Reports first: the last line stays the last.
     for output in &telling.outputs {

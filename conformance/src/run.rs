@@ -17,11 +17,11 @@ use crate::{
     clauses::{self, Basis, Level, Side},
     history::Record,
     needs::Need,
-    oracle::{self, Ending},
+    oracle::{self, HistoryEnd},
     rng::Rng,
     subject::{Bounds, Subject},
     trial::Trial,
-    verdict::{Finding, Ground, Stop, Tier, Verdict},
+    verdict::{EvidenceGround, Finding, Stop, Tier, Verdict},
 };
 
 mod calibrate;
@@ -187,7 +187,7 @@ fn confirm(first: CaseResult, mut again: CaseResult) -> CaseResult {
         .findings
         .iter()
         .filter(|finding| finding.level == Level::Must)
-        .all(|f| f.ground == Ground::Late)
+        .all(|f| f.ground == EvidenceGround::Late)
     {
         let late = first
             .findings
@@ -301,9 +301,9 @@ fn run_part(
         .unwrap_or_else(|_| Err(Stop::Harness("the case panicked".to_owned())));
     let (outcome, finished) = trial.finish(outcome);
     let ending = if outcome.is_ok() {
-        Ending::AtRest
+        HistoryEnd::AtRest
     } else {
-        Ending::Cut
+        HistoryEnd::Cut
     };
     let judgement = oracle::judge(&finished.records, case.side(), ending);
 

@@ -37,7 +37,7 @@ const CASES_AT_A_TIME: usize = 4;
 
 /// Result of a broken program.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Killing {
+pub(crate) struct MutantResult {
     /// The mutant's name.
     pub name: String,
     /// The case that must catch it.
@@ -52,7 +52,7 @@ pub(crate) struct Killing {
 
 /// Result of an odd but correct program.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Survival {
+pub(crate) struct VariantResult {
     /// The variant's name.
     pub name: String,
     /// Number of cases that passed or only warned.
@@ -78,11 +78,11 @@ pub(crate) fn kill(
     mutants: &[Mutant],
     stub: &Path,
     jobs: usize,
-    told: &(dyn Fn(&Killing) + Sync),
-) -> Vec<Killing> {
+    told: &(dyn Fn(&MutantResult) + Sync),
+) -> Vec<MutantResult> {
     run::each(mutants, jobs, |mutant| {
         let began = Instant::now();
-        let killing = Killing {
+        let killing = MutantResult {
             name: mutant.name.clone(),
             case: mutant.killed_by.clone(),
             clause: mutant.breaks.clone(),
@@ -146,12 +146,12 @@ pub(crate) fn survive(
     stub: &Path,
     depth: Depth,
     jobs: usize,
-    told: &(dyn Fn(&Survival) + Sync),
-) -> Vec<Survival> {
+    told: &(dyn Fn(&VariantResult) + Sync),
+) -> Vec<VariantResult> {
     run::each(variants, jobs / CASES_AT_A_TIME, |variant| {
         let began = Instant::now();
         let (quiet, alarms) = survive_one(side, variant, stub, depth);
-        let survival = Survival {
+        let survival = VariantResult {
             name: variant.name.clone(),
             quiet,
             alarms,

@@ -35,7 +35,7 @@ mod talk;
 mod turn;
 
 pub(crate) use self::{
-    host::{Lower, say_and_complete},
+    host::{StubbedSession, say_and_complete},
     hub::{Hub, JOURNAL},
     permission::{AskedPermission, GuardedAction},
     seen::{ReceivedMessage, answer_of},
@@ -46,7 +46,7 @@ pub(crate) use host::named_in;
 
 /// Expected state of the process at the end of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum ExpectedExit {
     /// It must still serve a fresh session, and end when its stdin ends.
     Lives,
     /// The case ended it, or closed one of its pipes.
@@ -72,7 +72,7 @@ pub(crate) struct Trial {
     connections: Vec<Connection>,
     /// Number of a journal's hubs so far.
     hubs: u32,
-    fate: Fate,
+    fate: ExpectedExit,
     tier: Tier,
     ids: usize,
     /// Number of a session's `turn.complete` messages that the case has waited for.
@@ -126,7 +126,7 @@ impl Trial {
             stubs: host::Stubs::default(),
             connections: Vec::new(),
             hubs: 0,
-            fate: Fate::Lives,
+            fate: ExpectedExit::Lives,
             tier: Tier::BlackBox,
             ids: 0,
             ends: HashMap::new(),
@@ -236,7 +236,7 @@ impl Trial {
             process.deny_requests();
         }
         self.process = Some(process);
-        self.fate = Fate::Lives;
+        self.fate = ExpectedExit::Lives;
         Ok(())
     }
 
@@ -256,7 +256,7 @@ impl Trial {
 
     /// Says that this case ends the process, so that no survival is asked for.
     pub(crate) fn expect_gone(&mut self) {
-        self.fate = Fate::Gone;
+        self.fate = ExpectedExit::Gone;
     }
 
     /// Returns the present tier of the verdict.
@@ -349,7 +349,7 @@ impl Trial {
 
     /// A process that should live serves a fresh session.
     fn survive(&mut self) -> Outcome {
-        if self.fate == Fate::Gone || self.process.is_none() {
+        if self.fate == ExpectedExit::Gone || self.process.is_none() {
             return Ok(());
         }
         self.settle().map_err(|stop| match stop {
@@ -369,7 +369,7 @@ impl Trial {
             return;
         };
         let group = process.pid();
-        if self.fate == Fate::Lives && process.exit().is_none() {
+        if self.fate == ExpectedExit::Lives && process.exit().is_none() {
             process.pause_reading(false);
             process.close_stdin();
             process.wait_exit(self.bounds.secs(5.0));
@@ -381,7 +381,7 @@ impl Trial {
         // The logs have no writer any longer.
         self.stubs.finish();
         for orphan in orphans {
-            if clean && self.fate == Fate::Lives {
+            if clean && self.fate == ExpectedExit::Lives {
                 self.history.push(
                     PipePair::Upper,
                     RecordedEvent::Note(format!(

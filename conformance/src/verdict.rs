@@ -87,7 +87,7 @@ impl fmt::Display for Tier {
 /// Kind of evidence: a timeout may be the machine's fault, an observation is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Ground {
+pub(crate) enum EvidenceGround {
     /// Something was seen that must not be.
     Seen,
     /// Something was not seen in time.
@@ -114,7 +114,7 @@ pub(crate) struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Kind of evidence.
-    pub ground: Ground,
+    pub ground: EvidenceGround,
     /// The place in the history that shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<usize>,

@@ -11,9 +11,9 @@ use crate::host::{Mutant::*, broken};
 
 /// A set of extensions ([ext.5]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Exts(u16);
+pub struct ExtensionSet(u16);
 
-impl Exts {
+impl ExtensionSet {
     /// No extension.
     pub const CORE: Self = Self(0);
     /// `turns`.
@@ -102,7 +102,7 @@ pub enum FieldType {
 
 /// A field of a message, or a member of a nested object: its name, its type, whether it must be there,
 /// and its extension.
-pub type Field = (&'static str, FieldType, bool, Exts);
+pub type Field = (&'static str, FieldType, bool, ExtensionSet);
 
 /// A type of message, with the extension that it belongs to.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ pub struct Shape {
     /// The type, as it is on the wire.
     pub kind: &'static str,
     /// The extension that both sides must have agreed on.
-    pub needs: Exts,
+    pub needs: ExtensionSet,
     fields: &'static [Field],
     /// The fields that it has in common with others.
     shared: &'static [Field],
@@ -147,7 +147,7 @@ macro_rules! object {
 /// Fields in blocks, one for each run of fields of the same extension.
 macro_rules! fields {
     ($($ext:ident { $($name:ident $mark:tt $kind:expr),* $(,)? })*) => {
-        &[$($((stringify!($name), $kind, $crate::schema::is_required!($mark), $crate::schema::Exts::$ext),)*)*]
+        &[$($((stringify!($name), $kind, $crate::schema::is_required!($mark), $crate::schema::ExtensionSet::$ext),)*)*]
     };
 }
 
@@ -157,7 +157,7 @@ macro_rules! shapes {
     ($($type:literal $($ext:ident $block:tt)+ $(..$shared:ident)?;)*) => {
         &[$(Shape {
             kind: $type,
-            needs: [$($crate::schema::Exts::$ext),+][0],
+            needs: [$($crate::schema::ExtensionSet::$ext),+][0],
             fields: $crate::schema::fields!($($ext $block)+),
             shared: &[],
         }$(.and($shared))?),*]

@@ -21,7 +21,7 @@ pub(crate) struct Fact<'a> {
 /// Standing of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Standing {
+pub(crate) enum CaseStanding {
     /// Passed, perhaps with a warning.
     Met,
     /// Not passed, as listed in the baseline.
@@ -40,9 +40,9 @@ pub(crate) enum Standing {
 
 /// The results of a run in the light of a baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Judgement {
+pub(crate) struct BaselineJudgement {
     /// Standing of each case, in the order of the facts.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<CaseStanding>,
     /// Notes about the baseline itself, for a person.
     pub notices: Vec<String>,
     /// The exit status of the run.
@@ -55,25 +55,25 @@ pub(crate) fn judge(
     baseline: Option<&Baseline>,
     today: Day,
     os: &str,
-) -> Judgement {
+) -> BaselineJudgement {
     let mut notices = Vec::new();
-    let standings: Vec<Standing> = facts
+    let standings: Vec<CaseStanding> = facts
         .iter()
         .map(|fact| standing(fact, baseline, today, os, &mut notices))
         .collect();
     let any = |standing| standings.contains(&standing);
-    let exit = if any(Standing::Harness) {
+    let exit = if any(CaseStanding::Harness) {
         exit::HARNESS
-    } else if any(Standing::Unexpected) {
+    } else if any(CaseStanding::Unexpected) {
         exit::FAILED
-    } else if any(Standing::Undecided) {
+    } else if any(CaseStanding::Undecided) {
         exit::INCONCLUSIVE
-    } else if any(Standing::Stale) {
+    } else if any(CaseStanding::Stale) {
         exit::STALE
     } else {
         exit::CONFORMANT
     };
-    Judgement {
+    BaselineJudgement {
         standings,
         notices,
         exit,
@@ -86,7 +86,7 @@ fn standing(
     today: Day,
     os: &str,
     notices: &mut Vec<String>,
-) -> Standing {
+) -> CaseStanding {
     let listed = baseline
         .and_then(|baseline| baseline.find(fact.case, os))
         .filter(|known| {
@@ -100,17 +100,17 @@ fn standing(
             over.is_none()
         });
     if fact.verdict == Verdict::Harness {
-        return Standing::Harness;
+        return CaseStanding::Harness;
     }
     if !fact.scored || fact.verdict == Verdict::Skip {
-        return Standing::NotScored;
+        return CaseStanding::NotScored;
     }
     let Some(known) = listed else {
         return match fact.verdict {
-            Verdict::Pass | Verdict::Warn | Verdict::Skip => Standing::Met,
-            Verdict::Inconclusive => Standing::Undecided,
-            Verdict::Fail | Verdict::Flaky | Verdict::Unsupported => Standing::Unexpected,
-            Verdict::Harness => Standing::Harness,
+            Verdict::Pass | Verdict::Warn | Verdict::Skip => CaseStanding::Met,
+            Verdict::Inconclusive => CaseStanding::Undecided,
+            Verdict::Fail | Verdict::Flaky | Verdict::Unsupported => CaseStanding::Unexpected,
+            Verdict::Harness => CaseStanding::Harness,
         };
     };
     let within = known.checks.is_empty()
@@ -119,17 +119,17 @@ fn standing(
             .iter()
             .all(|failed| known.checks.iter().any(|check| check == failed));
     match (known.expect, fact.verdict) {
-        (Expect::Flaky, Verdict::Pass | Verdict::Warn) => Standing::Met,
+        (Expect::Flaky, Verdict::Pass | Verdict::Warn) => CaseStanding::Met,
         (Expect::Fail | Expect::Inconclusive, Verdict::Pass | Verdict::Warn) => {
             notices.push(format!(
                 "{} passes: remove its entry from the baseline",
                 fact.case
             ));
-            Standing::Stale
+            CaseStanding::Stale
         }
-        (Expect::Inconclusive | Expect::Flaky, Verdict::Inconclusive) => Standing::Known,
-        (Expect::Fail, Verdict::Inconclusive) => Standing::Undecided,
-        (Expect::Inconclusive, _) => Standing::Unexpected,
+        (Expect::Inconclusive | Expect::Flaky, Verdict::Inconclusive) => CaseStanding::Known,
+        (Expect::Fail, Verdict::Inconclusive) => CaseStanding::Undecided,
+        (Expect::Inconclusive, _) => CaseStanding::Unexpected,
         (Expect::Fail | Expect::Flaky, _) if within => {
             if known.expect == Expect::Fail && fact.verdict == Verdict::Flaky {
                 notices.push(format!(
@@ -137,7 +137,7 @@ fn standing(
                     fact.case
                 ));
             }
-            Standing::Known
+            CaseStanding::Known
         }
         (Expect::Fail | Expect::Flaky, _) => {
             let more: Vec<&str> = fact
@@ -151,7 +151,7 @@ fn standing(
                 fact.case,
                 more.join(", ")
             ));
-            Standing::Unexpected
+            CaseStanding::Unexpected
         }
     }
 }
@@ -163,7 +163,7 @@ mod tests {
     const TODAY: &str = "2026-09-21";
 
     /// Judges a case with this end against the lines of one entry for it.
-    fn one(verdict: Verdict, checks: &[&str], entry: Option<&str>) -> (Standing, u8, usize) {
+    fn one(verdict: Verdict, checks: &[&str], entry: Option<&str>) -> (CaseStanding, u8, usize) {
         judge_case(verdict, true, checks, entry)
     }
 
@@ -172,7 +172,7 @@ mod tests {
         scored: bool,
         checks: &[&str],
         entry: Option<&str>,
-    ) -> (Standing, u8, usize) {
+    ) -> (CaseStanding, u8, usize) {
         let baseline = entry.map(|lines| {
             let text = format!("suite = \"1\"\n[[known]]\ncase = \"A-1\"\nreason = \"r\"\n{lines}");
             Baseline::parse(&text, |_| true).unwrap()
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn without_an_entry_only_pass_warn_and_skip_are_quiet() {
-        use Standing::*;
+        use CaseStanding::*;
         for (verdict, standing, exit) in [
             (Verdict::Pass, Met, 0),
             (Verdict::Warn, Met, 0),
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn an_entry_decides_by_what_it_expects() {
-        use Standing::*;
+        use CaseStanding::*;
         use Verdict::{Fail, Flaky, Inconclusive, Pass, Skip, Unsupported, Warn};
         let fail = "expect = \"fail\"";
         let flaky = "expect = \"flaky\"";
@@ -227,7 +227,7 @@ mod tests {
             (fail, Warn, Stale, 5, 1),
             (fail, Inconclusive, Undecided, 4, 0),
             (fail, Skip, NotScored, 0, 0),
-            (fail, Verdict::Harness, Standing::Harness, 6, 0),
+            (fail, Verdict::Harness, CaseStanding::Harness, 6, 0),
             (flaky, Fail, Known, 0, 0),
             (flaky, Flaky, Known, 0, 0),
             (flaky, Inconclusive, Known, 0, 0),
@@ -248,14 +248,14 @@ mod tests {
     #[test]
     fn only_the_named_checks_may_fail() {
         let entry = Some("expect = \"fail\"\nchecks = [\"O-RES\", \"case\"]");
-        assert_eq!(one(Verdict::Fail, &["O-RES"], entry).0, Standing::Known);
+        assert_eq!(one(Verdict::Fail, &["O-RES"], entry).0, CaseStanding::Known);
         assert_eq!(
             one(Verdict::Fail, &["O-RES", "case"], entry).0,
-            Standing::Known
+            CaseStanding::Known
         );
         assert_eq!(
             one(Verdict::Fail, &["O-RES", "O-LEDGER"], entry),
-            (Standing::Unexpected, 1, 1)
+            (CaseStanding::Unexpected, 1, 1)
         );
     }
 
@@ -266,11 +266,11 @@ mod tests {
         assert_eq!(one(Verdict::Fail, &[], Some(&expires("2026-09-22"))).1, 0);
         assert_eq!(
             one(Verdict::Fail, &[], Some(&expires(TODAY))),
-            (Standing::Unexpected, 1, 1)
+            (CaseStanding::Unexpected, 1, 1)
         );
         assert_eq!(
             one(Verdict::Pass, &[], Some(&expires("2026-01-01"))).0,
-            Standing::Met
+            CaseStanding::Met
         );
         assert_eq!(
             one(
@@ -298,7 +298,7 @@ mod tests {
             let entry = Some("expect = \"fail\"");
             assert_eq!(
                 judge_case(verdict, false, &["case"], entry),
-                (Standing::NotScored, 0, 0),
+                (CaseStanding::NotScored, 0, 0),
                 "{verdict}"
             );
         }

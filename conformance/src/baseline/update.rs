@@ -1,6 +1,6 @@
 //! Updates a baseline: failures are added, passes are removed, everything else stays unchanged.
 
-use super::{Baseline, Expect, Standing};
+use super::{Baseline, CaseStanding, Expect};
 use crate::{
     clauses::{Basis, Level},
     printable::short,
@@ -12,7 +12,7 @@ pub(crate) struct Candidate<'a> {
     /// The id of the case.
     pub case: &'a str,
     /// Standing with the present baseline.
-    pub standing: Standing,
+    pub standing: CaseStanding,
     /// Expected end for the entry.
     pub expect: Expect,
     /// The checks that failed.
@@ -48,7 +48,7 @@ pub(crate) fn update(
 ) -> Update {
     let stale: Vec<&str> = candidates
         .iter()
-        .filter(|c| c.standing == Standing::Stale)
+        .filter(|c| c.standing == CaseStanding::Stale)
         .map(|c| c.case)
         .collect();
     let (mut text, removed) = match old {
@@ -60,7 +60,7 @@ pub(crate) fn update(
     for candidate in candidates {
         if !matches!(
             candidate.standing,
-            Standing::Unexpected | Standing::Undecided
+            CaseStanding::Unexpected | CaseStanding::Undecided
         ) {
             continue;
         }
@@ -72,7 +72,7 @@ pub(crate) fn update(
                 .any(|known| known.case.eq_ignore_ascii_case(candidate.case))
         });
         let published = candidate.gravest == Some((Level::Must, Basis::Spec));
-        if listed || published && !accept_must && candidate.standing == Standing::Unexpected {
+        if listed || published && !accept_must && candidate.standing == CaseStanding::Unexpected {
             refused.push(candidate.case.to_owned());
             continue;
         }
@@ -162,7 +162,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn candidate(case: &'static str, standing: Standing, basis: Basis) -> Candidate<'static> {
+    fn candidate(case: &'static str, standing: CaseStanding, basis: Basis) -> Candidate<'static> {
         let gravest = Some((Level::Must, basis));
         let got = "two \"ends\"\nfor one input".to_owned();
         Candidate {
@@ -183,7 +183,7 @@ mod tests {
     fn a_new_file_is_a_baseline_that_excuses_what_it_was_made_of() {
         let made = update(
             None,
-            &[candidate("A-1", Standing::Unexpected, Basis::Derived)],
+            &[candidate("A-1", CaseStanding::Unexpected, Basis::Derived)],
             "1.3.4",
             false,
             None,
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_must_of_the_published_protocol_needs_consent() {
-        let broken = [candidate("A-1", Standing::Unexpected, Basis::Spec)];
+        let broken = [candidate("A-1", CaseStanding::Unexpected, Basis::Spec)];
         let made = update(None, &broken, "1.3", false, Some("r"));
         assert_eq!(
             (made.added.len(), made.refused),
@@ -220,7 +220,7 @@ mod tests {
         let baseline = read(old);
         let made = update(
             Some((old, &baseline)),
-            &[candidate("A-1", Standing::Stale, Basis::Json)],
+            &[candidate("A-1", CaseStanding::Stale, Basis::Json)],
             "1",
             false,
             None,
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn an_entry_that_says_too_little_is_not_widened() {
         let old = "suite = \"1\"\n[[known]]\ncase = \"A-1\"\nexpect = \"fail\"\nchecks = [\"case\"]\nreason = \"x\"\n";
-        let broken = [candidate("A-1", Standing::Unexpected, Basis::Choice)];
+        let broken = [candidate("A-1", CaseStanding::Unexpected, Basis::Choice)];
         let made = update(Some((old, &read(old))), &broken, "1", true, None);
         assert_eq!((made.text.as_str(), made.refused.len()), (old, 1));
     }

@@ -66,7 +66,12 @@ pub(super) fn demand_fresh_ids(t: &Trial, wanted: &str) -> Outcome<usize> {
 }
 
 /// Demands the host's answers to a request at the adapter: `true` or `false` each.
-pub(super) fn demand_answers(t: &Trial, lower: &Lower, id: &str, wanted: &[bool]) -> Outcome {
+pub(super) fn demand_answers(
+    t: &Trial,
+    lower: &StubbedSession,
+    id: &str,
+    wanted: &[bool],
+) -> Outcome {
     let told = t.told(lower, "permission.response").into_iter();
     let of_request = told.filter(|seen| seen.text("request_id") == id);
     let got: Value = of_request

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::report::{read, read_baseline};
 use crate::{
-    baseline::{Candidate, Expect, Standing, Update, update},
+    baseline::{Candidate, CaseStanding, Expect, Update, update},
     class::Class,
     exit,
     printable::short,
@@ -65,12 +65,12 @@ fn check(files: &Files) -> Result<u8, String> {
     compare(&mut document, Some(&read_baseline(&files.baseline)?));
     for case in &document.cases {
         let says = match case.standing {
-            Standing::Unexpected => "not excused",
-            Standing::Stale => "stale",
-            Standing::Undecided => "not decided",
-            Standing::Harness => "an error of the suite",
-            Standing::Known => "known",
-            Standing::Met | Standing::NotScored => continue,
+            CaseStanding::Unexpected => "not excused",
+            CaseStanding::Stale => "stale",
+            CaseStanding::Undecided => "not decided",
+            CaseStanding::Harness => "an error of the suite",
+            CaseStanding::Known => "known",
+            CaseStanding::Met | CaseStanding::NotScored => continue,
         };
         anstream::println!(
             "{says:<12} {}  {}",

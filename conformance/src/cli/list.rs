@@ -78,20 +78,20 @@ fn clauses_of(sides: &'static [Side]) -> impl Iterator<Item = &'static Clause> {
 }
 
 /// Coverage of a clause on a side.
-enum Stand<'a> {
+enum ClauseCoverage<'a> {
     Tested(Vec<&'static Case>),
     Excused(&'a str),
     Open,
 }
 
-fn stand(clause: &Clause, side: Side) -> Stand<'_> {
+fn stand(clause: &Clause, side: Side) -> ClauseCoverage<'_> {
     let own: Vec<&'static Case> = cases::cases_of_side(side)
         .filter(|case| case.clause == clause.id)
         .collect();
     match clause.excuse(side) {
-        _ if !own.is_empty() => Stand::Tested(own),
-        Some(reason) => Stand::Excused(reason),
-        None => Stand::Open,
+        _ if !own.is_empty() => ClauseCoverage::Tested(own),
+        Some(reason) => ClauseCoverage::Excused(reason),
+        None => ClauseCoverage::Open,
     }
 }
 
@@ -137,15 +137,15 @@ fn clause_lines(sides: &'static [Side]) -> String {
         ));
         for side in sides.iter().filter(|side| clause.binds.includes(**side)) {
             let what = match stand(clause, *side) {
-                Stand::Tested(own) => {
+                ClauseCoverage::Tested(own) => {
                     tested += 1;
                     own.iter().map(|case| case.id).collect::<Vec<_>>().join(" ")
                 }
-                Stand::Excused(reason) => {
+                ClauseCoverage::Excused(reason) => {
                     excused += 1;
                     format!("not tested: {reason}")
                 }
-                Stand::Open => {
+                ClauseCoverage::Open => {
                     open += 1;
                     "no case yet".to_owned()
                 }
@@ -176,12 +176,12 @@ pub(super) fn clause_value(clause: &Clause, sides: &[Side]) -> Value {
     let mut excused = serde_json::Map::new();
     for side in sides.iter().filter(|side| clause.binds.includes(**side)) {
         let ids = match stand(clause, *side) {
-            Stand::Tested(own) => own.iter().map(|case| case.id).collect(),
-            Stand::Excused(reason) => {
+            ClauseCoverage::Tested(own) => own.iter().map(|case| case.id).collect(),
+            ClauseCoverage::Excused(reason) => {
                 excused.insert(side.to_string(), reason.into());
                 Vec::new()
             }
-            Stand::Open => Vec::new(),
+            ClauseCoverage::Open => Vec::new(),
         };
         tested.insert(side.to_string(), json!(ids));
     }
@@ -201,7 +201,9 @@ mod tests {
         let mut missing = Vec::new();
         for clause in clauses::all() {
             for side in [Side::Adapter, Side::Host] {
-                if clause.binds.includes(side) && matches!(stand(clause, side), Stand::Open) {
+                if clause.binds.includes(side)
+                    && matches!(stand(clause, side), ClauseCoverage::Open)
+                {
                     missing.push(format!("{} ({side}): {}", clause.id, clause.wording));
                 }
             }

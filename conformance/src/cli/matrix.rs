@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 
-use super::run::Manner;
+use super::run::RunOptions;
 use crate::{
     build::Build,
     calendar::Moment,
@@ -16,7 +16,7 @@ use crate::{
     clauses::Side,
     exit,
     printable::short,
-    report::{self, FinishedRun, Keep, Matrix, NotJudged, Redactor, Row},
+    report::{self, EvidenceCases, FinishedRun, Matrix, MatrixRow, NotJudged, Redactor},
     run::{self, CaseResult, Observer, Plan, Rounds},
     subject::{Subject, read_config, sides_of},
     verdict::Verdict,
@@ -32,7 +32,7 @@ pub(super) struct MatrixArguments {
     #[arg(long, value_name = "CASES", value_delimiter = ',')]
     cases: Vec<String>,
     #[command(flatten)]
-    manner: Manner,
+    manner: RunOptions,
     /// Also write the table as one HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -74,7 +74,7 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<u8, String> {
                 Ok(document) => anstream::eprintln!("    {}", document.last_line()),
                 Err(why) => anstream::eprintln!("    {}: {}", why.result, short(&why.reason, 400)),
             }
-            rows.push(Row {
+            rows.push(MatrixRow {
                 name: name.clone(),
                 config: file.display().to_string(),
                 side,
@@ -239,7 +239,7 @@ fn judge(
         results: Some(results.to_owned()),
         fail_fast: false,
     };
-    let mut results = run::run_rounds(&plan, Rounds::Times(1), &subject, &bounds, &Told);
+    let mut results = run::run_rounds(&plan, Rounds::Times(1), &subject, &bounds, &FailurePrinter);
     results
         .iter_mut()
         .for_each(|held| redactor.result(&mut held.result));
@@ -256,14 +256,16 @@ fn judge(
         from_arguments: false,
         redactor: &redactor,
     };
-    Ok(Box::new(report::record(&run, Keep::Failures, None).0))
+    Ok(Box::new(
+        report::record(&run, EvidenceCases::Failures, None).0,
+    ))
 }
 
 /// Says on stderr what did not pass.
 #[derive(Debug)]
-struct Told;
+struct FailurePrinter;
 
-impl Observer for Told {
+impl Observer for FailurePrinter {
     fn ends(&self, result: &CaseResult) {
         if !matches!(result.verdict, Verdict::Pass | Verdict::Skip) {
             anstream::eprintln!(

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::{
     exit,
     history::{ProcessRun, Record, RecordedEvent, Recording, read_recording},
-    oracle::{self, Ending, Judgement},
+    oracle::{self, HistoryEnd, OracleJudgement},
     verdict::Finding,
 };
 
@@ -88,11 +88,11 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<u8, String> {
     let recording = read(&arguments.recording, arguments.partial)?;
     // A log ends where its host did.
     let ending = if recording.is_log() {
-        Ending::Cut
+        HistoryEnd::Cut
     } else {
-        Ending::AtRest
+        HistoryEnd::AtRest
     };
-    let mut judgement = Judgement::default();
+    let mut judgement = OracleJudgement::default();
     let mut left_out = 0;
     for run in recording.runs() {
         let mut of_run = oracle::judge_both(&run.records, ending);
@@ -168,7 +168,7 @@ fn chosen(recording: &Recording, process: Option<u32>) -> Result<ProcessRun, Str
 }
 
 /// Prints what was found, and returns the exit status: only a broken MUST fails.
-fn tell(judgement: &Judgement, records: &[Record], left_out: usize, as_json: bool) -> u8 {
+fn tell(judgement: &OracleJudgement, records: &[Record], left_out: usize, as_json: bool) -> u8 {
     let failed = judgement
         .findings
         .iter()

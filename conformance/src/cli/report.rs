@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::report::{
-    Document, Format, Keep, Listed, ReportOutput, SCHEMA_VERSION, Skipped, Telling, compare, tell,
+    BaselineFile, Document, EvidenceCases, Format, ReportOutput, ReportSettings, SCHEMA_VERSION,
+    Skipped, compare, tell,
 };
 
 /// Arguments of `report`.
@@ -59,8 +60,8 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<u8, String> {
             file: Some(file.clone()),
         }));
     }
-    let telling = Telling {
-        keep: Keep::Failures,
+    let telling = ReportSettings {
+        keep: EvidenceCases::Failures,
         skipped: if arguments.list_skipped {
             Skipped::Listed
         } else {
@@ -96,9 +97,9 @@ pub(super) fn read(result: &Path) -> Result<(Document, PathBuf), String> {
     ))
 }
 
-pub(super) fn read_baseline(file: &Path) -> Result<Listed, String> {
+pub(super) fn read_baseline(file: &Path) -> Result<BaselineFile, String> {
     let baseline = crate::baseline::Baseline::read(file).map_err(|error| error.to_string())?;
-    Ok(Listed {
+    Ok(BaselineFile {
         baseline,
         file: file.to_owned(),
     })

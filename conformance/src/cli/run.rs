@@ -19,7 +19,10 @@ use crate::{
     needs::Ability,
     printable::short,
     process::{end_descendants_at_signals, is_missing},
-    report::{self, FinishedRun, Keep, Progress, Redactor, ReportOutput, Show, Skipped, Telling},
+    report::{
+        self, EvidenceCases, FinishedRun, Progress, Redactor, ReportOutput, ReportSettings, Show,
+        Skipped,
+    },
     run::{self, Plan, Rounds},
     subject::{ProbeUse, Subject, read_config},
     verdict::Verdict,
@@ -49,7 +52,7 @@ pub(super) struct SmokeArguments {
 
 /// Options for running cases, shared by all commands.
 #[derive(Debug, Args)]
-pub(super) struct Manner {
+pub(super) struct RunOptions {
     /// Demands that count as failures; without it the class in each configuration, or robust
     #[arg(long, alias = "profile", value_enum)]
     pub(super) class: Option<Class>,
@@ -71,7 +74,7 @@ pub(super) struct Manner {
     pub(super) results: PathBuf,
 }
 
-impl Manner {
+impl RunOptions {
     /// The seed of the run, fresh where none was given.
     ///
     /// # Errors
@@ -95,7 +98,7 @@ struct SharedArguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
-    manner: Manner,
+    manner: RunOptions,
     /// Declare abilities, separated by commas, or `all`
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     abilities: Vec<String>,
@@ -267,11 +270,11 @@ fn execute(
         from_arguments: !shared.command.is_empty(),
         redactor: &redactor,
     };
-    let telling = Telling {
+    let telling = ReportSettings {
         keep: if shared.keep {
-            Keep::All
+            EvidenceCases::All
         } else {
-            Keep::Failures
+            EvidenceCases::Failures
         },
         skipped: if shared.list_skipped {
             Skipped::Listed

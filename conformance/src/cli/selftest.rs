@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use crate::{
     clauses::Side,
     exit, run,
-    selftest::{self, Depth, Killing, Programs, Survival},
+    selftest::{self, Depth, MutantResult, Programs, VariantResult},
 };
 
 /// Arguments of `selftest`.
@@ -143,7 +143,7 @@ fn check_name(name: &str, known: &[&str]) -> Result<(), String> {
     ))
 }
 
-fn tell_killing(killing: &Killing) {
+fn tell_killing(killing: &MutantResult) {
     let took = killing.took.as_secs_f64();
     match &killing.outcome {
         Ok(()) => anstream::println!(
@@ -161,7 +161,7 @@ fn tell_killing(killing: &Killing) {
     }
 }
 
-fn tell_survival(survival: &Survival) {
+fn tell_survival(survival: &VariantResult) {
     let took = survival.took.as_secs_f64();
     if survival.alarms.is_empty() {
         anstream::println!(

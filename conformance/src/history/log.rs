@@ -191,7 +191,7 @@ fn said(record: &Record) -> Option<(bool, &wire::Message)> {
 mod tests {
     use crate::{
         history::{Recording, read_recording},
-        oracle::{Ending, judge_both},
+        oracle::{HistoryEnd, judge_both},
     };
 
     /// Returns a log of these lines: `>` and `<` are messages of a session, by its letter; other
@@ -230,7 +230,7 @@ mod tests {
     /// Returns the number of judged messages, of sessions left out, and of broken rules.
     fn judged(recording: &Recording) -> (usize, usize, usize) {
         let run = recording.runs().into_iter().next().unwrap();
-        let findings = judge_both(&run.records, Ending::Cut).findings;
+        let findings = judge_both(&run.records, HistoryEnd::Cut).findings;
         (
             run.records
                 .iter()

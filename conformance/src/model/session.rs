@@ -12,7 +12,7 @@ use super::requests::{HostAnswer, NewRequest, RequestScope, RequestType, Request
 use super::shape::{ShapeFault, gated, get, id, text};
 use super::table::{Gate, Table};
 use super::tools::Tools;
-use super::turns::{Named, Turns};
+use super::turns::{NamedTurn, Turns};
 use super::{Message, ModelKind};
 
 /// Agreement by the adapter's first message ([ext.2]).
@@ -383,8 +383,8 @@ impl ModelSession {
             return None;
         }
         match self.turns.named(id) {
-            Named::Open(turn) => Some(turn),
-            Named::Ended(turn) => {
+            NamedTurn::Open(turn) => Some(turn),
+            NamedTurn::Ended(turn) => {
                 let level = match table.name {
                     "permission.cancel" | "steer.result" | "session.info" => return Some(turn),
                     "working" | "usage" | "context.usage" | "compaction" | "rate_limit" => Should,
@@ -398,7 +398,7 @@ impl ModelSession {
                 );
                 Some(turn)
             }
-            Named::Steer => {
+            NamedTurn::Steer => {
                 add(
                     faults,
                     "turn.10",
@@ -407,7 +407,7 @@ impl ModelSession {
                 );
                 None
             }
-            Named::Nothing => {
+            NamedTurn::Nothing => {
                 add(
                     faults,
                     "turn.9",

@@ -26,7 +26,7 @@ pub(crate) struct ShapeFault {
 
 /// Classification of a message.
 #[derive(Debug)]
-pub(crate) enum Kindred {
+pub(crate) enum MessageClass {
     /// A message of this table.
     Known(&'static Table),
     /// A type of this protocol that the other side writes.
@@ -40,7 +40,7 @@ pub(crate) enum Kindred {
 /// A message, judged by itself.
 #[derive(Debug)]
 pub(crate) struct Shape {
-    pub(crate) kindred: Kindred,
+    pub(crate) kindred: MessageClass,
     pub(crate) faults: Vec<ShapeFault>,
 }
 
@@ -99,9 +99,9 @@ struct Judge {
 }
 
 impl Judge {
-    fn message(&mut self, message: &Message, by: Side) -> Kindred {
+    fn message(&mut self, message: &Message, by: Side) -> MessageClass {
         let Some(name) = self.kind_of(message) else {
-            return Kindred::Bad;
+            return MessageClass::Bad;
         };
         let table = table::find(name);
         self.session_id(message, table);
@@ -110,16 +110,16 @@ impl Judge {
         }
         let Some(table) = table else {
             return if self.bad {
-                Kindred::Bad
+                MessageClass::Bad
             } else {
-                Kindred::Unknown(name.to_owned())
+                MessageClass::Unknown(name.to_owned())
             };
         };
         if table.from != by {
             return if self.bad {
-                Kindred::Bad
+                MessageClass::Bad
             } else {
-                Kindred::Reversed(table)
+                MessageClass::Reversed(table)
             };
         }
         for field in fields(table) {
@@ -133,9 +133,9 @@ impl Judge {
             );
         }
         if self.bad {
-            Kindred::Bad
+            MessageClass::Bad
         } else {
-            Kindred::Known(table)
+            MessageClass::Known(table)
         }
     }
 
@@ -200,10 +200,10 @@ impl Judge {
         };
         let text = format!("{name} {wrong}");
         match field.presence {
-            Presence::Required if wrong == Wrong::NotAbsolute => {
+            Presence::Required if wrong == TypeMismatch::NotAbsolute => {
                 self.fault("file.1", Level::Must, text)
             }
-            Presence::Required if matches!(wrong, Wrong::Type | Wrong::Within) => {
+            Presence::Required if matches!(wrong, TypeMismatch::Type | TypeMismatch::Within) => {
                 self.drop("msg.3", text)
             }
             Presence::Owed => self.fault("msg.3", Level::Must, text),
@@ -213,9 +213,11 @@ impl Judge {
             // The one field whose absence is fine and whose wrong type is not ([msg.3]).
             Presence::Written if table.name == "user.input" => self.drop("msg.3", text),
             _ => match wrong {
-                Wrong::NotListed if name == "category" => self.fault("ext.6", Level::Should, text),
-                Wrong::NotListed => self.fault("msg.2", Level::Should, text),
-                Wrong::NotCategory => self.fault("ext.6", Level::Should, text),
+                TypeMismatch::NotListed if name == "category" => {
+                    self.fault("ext.6", Level::Should, text)
+                }
+                TypeMismatch::NotListed => self.fault("msg.2", Level::Should, text),
+                TypeMismatch::NotCategory => self.fault("ext.6", Level::Should, text),
                 _ => self.fault("msg.5", Level::Should, text),
             },
         }
@@ -251,7 +253,7 @@ impl Judge {
 
 /// Mismatch of a value and its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wrong {
+enum TypeMismatch {
     Type,
     NotListed,
     NotCategory,
@@ -260,7 +262,7 @@ enum Wrong {
     Within,
 }
 
-impl std::fmt::Display for Wrong {
+impl std::fmt::Display for TypeMismatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Type => "is of the wrong type",
@@ -273,11 +275,11 @@ impl std::fmt::Display for Wrong {
     }
 }
 
-fn fits(value: &Value, kind: ValueType) -> Result<(), Wrong> {
+fn fits(value: &Value, kind: ValueType) -> Result<(), TypeMismatch> {
     let right = match kind {
         ValueType::Text | ValueType::Id => value.is_string(),
         ValueType::Path => match value.as_str() {
-            Some(path) if !is_absolute(path) => return Err(Wrong::NotAbsolute),
+            Some(path) if !is_absolute(path) => return Err(TypeMismatch::NotAbsolute),
             path => path.is_some(),
         },
         ValueType::Bool => value.is_boolean(),
@@ -285,7 +287,7 @@ fn fits(value: &Value, kind: ValueType) -> Result<(), Wrong> {
         ValueType::Int => whole(value).is_some_and(|n| i32::try_from(n).is_ok()),
         ValueType::Number => value.is_number(),
         ValueType::Time => match value.as_str() {
-            Some(time) if !is_time(time) => return Err(Wrong::NotTime),
+            Some(time) if !is_time(time) => return Err(TypeMismatch::NotTime),
             time => time.is_some(),
         },
         ValueType::Any => true,
@@ -293,7 +295,7 @@ fn fits(value: &Value, kind: ValueType) -> Result<(), Wrong> {
             .as_array()
             .is_some_and(|items| items.iter().all(Value::is_string)),
         ValueType::OneOf(listed) => match value.as_str() {
-            Some(one) if !listed.contains(&one) => return Err(Wrong::NotListed),
+            Some(one) if !listed.contains(&one) => return Err(TypeMismatch::NotListed),
             one => one.is_some(),
         },
         ValueType::Object(fields) => match value.as_object() {
@@ -303,7 +305,7 @@ fn fits(value: &Value, kind: ValueType) -> Result<(), Wrong> {
         ValueType::List(fields) => match value.as_array() {
             Some(items) => {
                 for item in items {
-                    members(item.as_object().ok_or(Wrong::Within)?, fields)?;
+                    members(item.as_object().ok_or(TypeMismatch::Within)?, fields)?;
                 }
                 true
             }
@@ -312,28 +314,34 @@ fn fits(value: &Value, kind: ValueType) -> Result<(), Wrong> {
         ValueType::Map(kind) => match value.as_object() {
             Some(object) => {
                 for member in object.values() {
-                    fits(member, *kind).map_err(|_| Wrong::Within)?;
+                    fits(member, *kind).map_err(|_| TypeMismatch::Within)?;
                 }
                 true
             }
             None => false,
         },
     };
-    if right { Ok(()) } else { Err(Wrong::Type) }
+    if right {
+        Ok(())
+    } else {
+        Err(TypeMismatch::Type)
+    }
 }
 
-fn members(object: &Message, fields: &[Field]) -> Result<(), Wrong> {
+fn members(object: &Message, fields: &[Field]) -> Result<(), TypeMismatch> {
     for field in fields {
         match get(object, field.name) {
-            None if field.presence == Presence::Required => return Err(Wrong::Within),
+            None if field.presence == Presence::Required => return Err(TypeMismatch::Within),
             None => {}
             Some(value) => match fits(value, field.kind) {
                 Ok(()) => {}
-                Err(Wrong::NotListed) if field.name == "category" => {
-                    return Err(Wrong::NotCategory);
+                Err(TypeMismatch::NotListed) if field.name == "category" => {
+                    return Err(TypeMismatch::NotCategory);
                 }
-                Err(wrong @ (Wrong::NotListed | Wrong::NotTime)) => return Err(wrong),
-                Err(_) => return Err(Wrong::Within),
+                Err(wrong @ (TypeMismatch::NotListed | TypeMismatch::NotTime)) => {
+                    return Err(wrong);
+                }
+                Err(_) => return Err(TypeMismatch::Within),
             },
         }
     }

@@ -27,7 +27,7 @@ struct Steers {
 
 /// Turn that the `turn_id` of a message names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Named {
+pub(crate) enum NamedTurn {
     Open(usize),
     Ended(usize),
     Steer,
@@ -56,12 +56,12 @@ impl Turns {
         self.open.iter().map(|&index| &self.all[index])
     }
 
-    pub(crate) fn named(&self, id: &str) -> Named {
+    pub(crate) fn named(&self, id: &str) -> NamedTurn {
         match self.by_id.get(id) {
-            Some(&index) if self.open.contains(&index) => Named::Open(index),
-            Some(&index) => Named::Ended(index),
-            None if self.steer_ids.contains(id) => Named::Steer,
-            None => Named::Nothing,
+            Some(&index) if self.open.contains(&index) => NamedTurn::Open(index),
+            Some(&index) => NamedTurn::Ended(index),
+            None if self.steer_ids.contains(id) => NamedTurn::Steer,
+            None => NamedTurn::Nothing,
         }
     }
 
@@ -133,9 +133,9 @@ impl Turns {
                 }
             },
             Some(id) => match self.named(id) {
-                Named::Open(index) => index,
-                Named::Ended(_) | Named::Steer => return Ok(()),
-                Named::Nothing => {
+                NamedTurn::Open(index) => index,
+                NamedTurn::Ended(_) | NamedTurn::Steer => return Ok(()),
+                NamedTurn::Nothing => {
                     return Err(ShapeFault {
                         clause: "turn.9",
                         level: Level::Should,
@@ -201,7 +201,7 @@ impl Turns {
             };
         };
         match self.named(id) {
-            Named::Open(index) => {
+            NamedTurn::Open(index) => {
                 let passed = self.running().filter(|&first| first != index);
                 let jumped = passed
                     .filter(|_| orderly && !self.all[index].stopped)
@@ -215,15 +215,15 @@ impl Turns {
                 self.end(index, reading);
                 (Some(index), jumped)
             }
-            Named::Ended(_) => (None, Some(must("turn.1", format!("{id:?} ended twice")))),
-            Named::Steer => (
+            NamedTurn::Ended(_) => (None, Some(must("turn.1", format!("{id:?} ended twice")))),
+            NamedTurn::Steer => (
                 None,
                 Some(must(
                     "turn.10",
                     format!("the steer {id:?} got a turn.complete"),
                 )),
             ),
-            Named::Nothing => (
+            NamedTurn::Nothing => (
                 None,
                 Some(must(
                     "turn.9",

@@ -11,12 +11,12 @@ use std::time::Duration;
 use hmac_sha256::Hash as Sha256;
 use serde_json::Value;
 
-use super::{Ending, Judgement};
+use super::{HistoryEnd, OracleJudgement};
 use crate::{
     clauses::Level,
     history::{PipePair, Record, RecordedEvent},
     trial::named_in,
-    verdict::{Finding, Ground},
+    verdict::{EvidenceGround, Finding},
     wire::{self, Message},
 };
 
@@ -26,14 +26,14 @@ const OWN_CHANNELS: [&str; 3] = ["system", "question", "tool"];
 const LINE: usize = 1 << 20;
 
 /// Compares the lower links with the upper one.
-pub(super) fn judge(records: &[Record], ending: Ending, judgement: &mut Judgement) {
+pub(super) fn judge(records: &[Record], ending: HistoryEnd, judgement: &mut OracleJudgement) {
     let mut order: Vec<(usize, &Record)> = records.iter().enumerate().collect();
     order.sort_by_key(|(_, record)| record.at);
     let uppers = uppers(&order);
     let lowers = lowers(&order, &uppers);
     let settled = match ending {
-        Ending::AtRest => last_fence(records),
-        Ending::Cut => Duration::ZERO,
+        HistoryEnd::AtRest => last_fence(records),
+        HistoryEnd::Cut => Duration::ZERO,
     };
     for (id, upper) in &uppers {
         let Some(below) = lowers.get(id) else {
@@ -65,7 +65,7 @@ pub(super) fn judge(records: &[Record], ending: Ending, judgement: &mut Judgemen
 
 /// A session of the hub.
 #[derive(Default)]
-struct Upper<'a> {
+struct UpperSession<'a> {
     /// Outputs by channel, each with its place.
     outputs: BTreeMap<String, Vec<(usize, &'a str)>>,
     /// When the hub closed it, or paused it for good.
@@ -73,14 +73,14 @@ struct Upper<'a> {
 }
 
 /// A session of one process of the stub.
-struct Lower {
-    said: Vec<Said>,
+struct LowerSession {
+    said: Vec<StubOutput>,
     /// The host closed it, so that what was on its way may be dropped.
     closed: bool,
 }
 
 /// An output of the stub, or several that the log sums up.
-struct Said {
+struct StubOutput {
     at: Duration,
     channel: String,
     what: DeliveredContent,
@@ -95,8 +95,8 @@ enum DeliveredContent {
     Digest { len: usize, sha256: String },
 }
 
-fn uppers<'a>(order: &[(usize, &'a Record)]) -> HashMap<String, Upper<'a>> {
-    let mut uppers: HashMap<String, Upper<'a>> = HashMap::new();
+fn uppers<'a>(order: &[(usize, &'a Record)]) -> HashMap<String, UpperSession<'a>> {
+    let mut uppers: HashMap<String, UpperSession<'a>> = HashMap::new();
     for (index, record) in order
         .iter()
         .filter(|(_, record)| record.link == PipePair::Upper)
@@ -127,9 +127,9 @@ fn uppers<'a>(order: &[(usize, &'a Record)]) -> HashMap<String, Upper<'a>> {
 /// or of the same id.
 fn lowers(
     order: &[(usize, &Record)],
-    uppers: &HashMap<String, Upper<'_>>,
-) -> HashMap<String, Vec<Lower>> {
-    let mut begun: Vec<((u32, String), Option<String>, Lower)> = Vec::new();
+    uppers: &HashMap<String, UpperSession<'_>>,
+) -> HashMap<String, Vec<LowerSession>> {
+    let mut begun: Vec<((u32, String), Option<String>, LowerSession)> = Vec::new();
     let mut open: HashMap<(u32, String), usize> = HashMap::new();
     for (_, record) in order {
         let PipePair::Lower(process) = record.link else {
@@ -147,7 +147,7 @@ fn lowers(
                 begun.push((
                     key,
                     upper,
-                    Lower {
+                    LowerSession {
                         said: Vec::new(),
                         closed: false,
                     },
@@ -176,7 +176,7 @@ fn lowers(
             _ => {}
         }
     }
-    let mut lowers: HashMap<String, Vec<Lower>> = HashMap::new();
+    let mut lowers: HashMap<String, Vec<LowerSession>> = HashMap::new();
     for (_, upper, lower) in begun {
         if let Some(upper) = upper {
             lowers.entry(upper).or_default().push(lower);
@@ -185,7 +185,7 @@ fn lowers(
     lowers
 }
 
-fn said(record: &Record, message: &Message) -> Option<Said> {
+fn said(record: &Record, message: &Message) -> Option<StubOutput> {
     let ended = !matches!(record.event, RecordedEvent::Adapter { ended: false, .. });
     let summary = &message.get("$summary").cloned().unwrap_or_default();
     let number = |member: &str| {
@@ -221,7 +221,7 @@ fn said(record: &Record, message: &Message) -> Option<Said> {
             )
         }
     };
-    Some(Said {
+    Some(StubOutput {
         at: record.at,
         channel: channel(message),
         what,
@@ -249,11 +249,11 @@ fn last_fence(records: &[Record]) -> Duration {
 fn compare(
     id: &str,
     channel: &str,
-    below: &[Lower],
+    below: &[LowerSession],
     got: &[(usize, &str)],
     settled: Duration,
-    ending: Ending,
-    judgement: &mut Judgement,
+    ending: HistoryEnd,
+    judgement: &mut OracleJudgement,
 ) {
     let mut cursor = Cursor {
         contents: got,
@@ -274,7 +274,11 @@ fn compare(
             if lower.closed {
                 break;
             }
-            let ground = if missing { Ground::Late } else { Ground::Seen };
+            let ground = if missing {
+                EvidenceGround::Late
+            } else {
+                EvidenceGround::Seen
+            };
             let got = if missing {
                 "nothing more".to_owned()
             } else {
@@ -294,10 +298,10 @@ fn compare(
         let mut said = below.iter().flat_map(|lower| &lower.said);
         let last = said.rfind(|said| said.channel == channel);
         let in_burst = last.is_some_and(|said| matches!(said.what, DeliveredContent::Burst { .. }));
-        let ground = if in_burst && ending == Ending::Cut {
-            Ground::Late
+        let ground = if in_burst && ending == HistoryEnd::Cut {
+            EvidenceGround::Late
         } else {
-            Ground::Seen
+            EvidenceGround::Seen
         };
         let got = cursor.shown();
         judgement
@@ -306,7 +310,12 @@ fn compare(
     }
 }
 
-fn finding(expected: String, got: String, ground: Ground, record: Option<usize>) -> Finding {
+fn finding(
+    expected: String,
+    got: String,
+    ground: EvidenceGround,
+    record: Option<usize>,
+) -> Finding {
     Finding {
         clause: "session.3".into(),
         level: Level::Must,

@@ -8,17 +8,17 @@ use std::{
 
 use serde_json::Value;
 
-use super::Judgement;
+use super::OracleJudgement;
 use crate::{
     clauses::Level,
     history::{PipePair, Record, RecordedEvent},
-    verdict::{Finding, Ground},
+    verdict::{EvidenceGround, Finding},
     wire::{self, Message},
 };
 
 /// A hub's knowledge of a session.
 #[derive(Debug, Default)]
-struct Listening {
+struct HubView {
     /// The entries behind which it asked to attach or to fork, and was not answered yet.
     asked: VecDeque<u64>,
     /// Next number; `None` while it receives nothing.
@@ -29,16 +29,16 @@ struct Listening {
 
 /// All hubs' knowledge of a session.
 #[derive(Debug, Default)]
-struct Row {
+struct SessionKnowledge {
     lines: HashMap<u64, Arc<[u8]>>,
     /// The last entry that is known, and its epoch.
     last: (u64, u64),
 }
 
 /// Judges the entries that the hubs received.
-pub(super) fn judge(records: &[Record], judgement: &mut Judgement) {
-    let mut listening: HashMap<(PipePair, String), Listening> = HashMap::new();
-    let mut rows: HashMap<String, Row> = HashMap::new();
+pub(super) fn judge(records: &[Record], judgement: &mut OracleJudgement) {
+    let mut listening: HashMap<(PipePair, String), HubView> = HashMap::new();
+    let mut rows: HashMap<String, SessionKnowledge> = HashMap::new();
     let mut plain: HashSet<(PipePair, String)> = HashSet::new();
     for (index, record) in records.iter().enumerate() {
         if !matches!(record.link, PipePair::Hub(_)) {
@@ -86,9 +86,9 @@ pub(super) fn judge(records: &[Record], judgement: &mut Judgement) {
         let heard = listening.entry(key(message)).or_default();
         match (wire::kind(message), message.get("seq")) {
             ("session.ready", _) if names_journal(message) => {
-                *heard = Listening {
+                *heard = HubView {
                     next: Some(1),
-                    ..Listening::default()
+                    ..HubView::default()
                 }
             }
             ("session.attached", _) => {
@@ -198,7 +198,7 @@ fn finding(index: usize, clause: &'static str, expected: &str, got: String) -> F
         expected: expected.to_owned(),
         got,
         hint: None,
-        ground: Ground::Seen,
+        ground: EvidenceGround::Seen,
         record: Some(index),
     }
 }

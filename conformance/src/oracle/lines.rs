@@ -1,16 +1,21 @@
 //! O-LINE: every line is one JSON object in UTF-8, ended by a single LF ([frame.1], [frame.2],
 //! [frame.9]).
 
-use super::Judgement;
+use super::OracleJudgement;
 use crate::{
     clauses::{Level, Side},
     history::{PipePair, Record, RecordedEvent},
-    verdict::{Finding, Ground},
+    verdict::{EvidenceGround, Finding},
     wire::Parsed,
 };
 
 /// Judges the lines that one side wrote on one link.
-pub(super) fn judge(records: &[Record], link: PipePair, judged: Side, judgement: &mut Judgement) {
+pub(super) fn judge(
+    records: &[Record],
+    link: PipePair,
+    judged: Side,
+    judgement: &mut OracleJudgement,
+) {
     let killed = records.iter().any(|record| {
         matches!(
             record.event,
@@ -52,7 +57,7 @@ pub(super) fn judge(records: &[Record], link: PipePair, judged: Side, judgement:
                     expected: expected.to_owned(),
                     got,
                     hint: hint.map(str::to_owned),
-                    ground: Ground::Seen,
+                    ground: EvidenceGround::Seen,
                     record: Some(index),
                 });
             };
@@ -161,7 +166,7 @@ mod tests {
                 parsed: Arc::new(Parsed::lenient(line.trim_end_matches('\n').as_bytes())),
                 intent: Intent::Valid,
             };
-            let mut judgement = Judgement::default();
+            let mut judgement = OracleJudgement::default();
             let records = [Record {
                 at: Duration::ZERO,
                 link: PipePair::Lower(1),

@@ -18,11 +18,11 @@ const RUN: usize = 6;
 
 /// A row: a message, or an event of the process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Row {
+pub(crate) struct DiagramRow {
     /// Milliseconds since the case began.
     pub t_ms: f64,
     /// Direction.
-    pub way: Way,
+    pub way: RowDirection,
     /// The adapter's place among those under a host, from 1; absent on the pipe to the program
     /// under test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub(crate) struct Row {
 /// Direction of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Way {
+pub(crate) enum RowDirection {
     /// To the adapter's side.
     Down,
     /// To the host's side.
@@ -53,7 +53,7 @@ pub(crate) enum Way {
 }
 
 /// The rows of a history, at most `most` of them, those around what the findings point at kept first.
-pub(super) fn rows(records: &[Record], findings: &[Finding], most: usize) -> Vec<Row> {
+pub(super) fn rows(records: &[Record], findings: &[Finding], most: usize) -> Vec<DiagramRow> {
     let mut order: Vec<usize> = (0..records.len()).collect();
     order.sort_by_key(|&index| records[index].at);
     let mut adapters: Vec<u32> = Vec::new();
@@ -82,7 +82,7 @@ pub(super) fn rows(records: &[Record], findings: &[Finding], most: usize) -> Vec
             .iter()
             .find(|finding| finding.record == Some(index));
         let mark = mark.map(|finding| format!("[{}] {}", finding.clause, short(&finding.got, 90)));
-        all.push(Row {
+        all.push(DiagramRow {
             t_ms: millis(record.at),
             way,
             adapter,
@@ -95,21 +95,25 @@ pub(super) fn rows(records: &[Record], findings: &[Finding], most: usize) -> Vec
     window(fold(&all), most)
 }
 
-type Cells = (Way, String, String, String);
+type Cells = (RowDirection, String, String, String);
 
 fn cells(records: &[Record], record: &Record) -> Option<Cells> {
-    let here =
-        |what: &str, detail: String| Some((Way::Here, what.to_owned(), String::new(), detail));
+    let here = |what: &str, detail: String| {
+        Some((RowDirection::Here, what.to_owned(), String::new(), detail))
+    };
     match &record.event {
-        RecordedEvent::Host { bytes, parsed, .. } => {
-            Some(line(Way::Down, bytes, parsed, bytes.ends_with(b"\n")))
-        }
+        RecordedEvent::Host { bytes, parsed, .. } => Some(line(
+            RowDirection::Down,
+            bytes,
+            parsed,
+            bytes.ends_with(b"\n"),
+        )),
         RecordedEvent::Adapter {
             bytes,
             parsed,
             ended,
             ..
-        } => Some(line(Way::Up, bytes, parsed, *ended)),
+        } => Some(line(RowDirection::Up, bytes, parsed, *ended)),
         RecordedEvent::Stderr(bytes) => here("stderr", quoted(&String::from_utf8_lossy(bytes))),
         RecordedEvent::Started { pid } => here(
             "started",
@@ -141,7 +145,7 @@ fn cells(records: &[Record], record: &Record) -> Option<Cells> {
     }
 }
 
-fn line(way: Way, bytes: &[u8], parsed: &Parsed, ended: bool) -> Cells {
+fn line(way: RowDirection, bytes: &[u8], parsed: &Parsed, ended: bool) -> Cells {
     let mut detail = match parsed {
         Parsed::Message(message) => of_message(message),
         Parsed::Blank => String::new(),
@@ -205,13 +209,13 @@ fn millis(at: Duration) -> f64 {
 }
 
 /// Folds long runs of rows of one kind.
-fn fold(rows: &[Row]) -> Vec<Row> {
-    let alike = |a: &Row, b: &Row| {
+fn fold(rows: &[DiagramRow]) -> Vec<DiagramRow> {
+    let alike = |a: &DiagramRow, b: &DiagramRow| {
         (a.way, a.adapter, &a.what, &a.session) == (b.way, b.adapter, &b.what, &b.session)
             && a.mark.is_none()
             && b.mark.is_none()
     };
-    let mut folded: Vec<Row> = Vec::new();
+    let mut folded: Vec<DiagramRow> = Vec::new();
     for run in rows.chunk_by(alike) {
         if run.len() <= RUN {
             folded.extend_from_slice(run);
@@ -220,9 +224,9 @@ fn fold(rows: &[Row]) -> Vec<Row> {
         folded.extend_from_slice(&run[..2]);
         let what = format!("{} more", run.len() - 4);
         let detail = String::new();
-        folded.push(Row {
+        folded.push(DiagramRow {
             what: format!("… {what} of {}", run[2].what),
-            way: Way::Here,
+            way: RowDirection::Here,
             detail,
             ..run[2].clone()
         });
@@ -233,7 +237,7 @@ fn fold(rows: &[Row]) -> Vec<Row> {
 
 /// Returns at most `most` rows: the last ones, or a marked one with its predecessors, if there is
 /// one.
-fn window(rows: Vec<Row>, most: usize) -> Vec<Row> {
+fn window(rows: Vec<DiagramRow>, most: usize) -> Vec<DiagramRow> {
     if rows.len() <= most {
         return rows;
     }
@@ -243,9 +247,9 @@ fn window(rows: Vec<Row>, most: usize) -> Vec<Row> {
         .map_or(rows.len(), |marked| (marked + 1 + after).min(rows.len()))
         .max(most);
     let start = end - most;
-    let gap = |count: usize, at: &Row| Row {
+    let gap = |count: usize, at: &DiagramRow| DiagramRow {
         what: format!("… {count} rows left out"),
-        way: Way::Here,
+        way: RowDirection::Here,
         adapter: None,
         session: String::new(),
         detail: String::new(),
@@ -265,7 +269,7 @@ fn window(rows: Vec<Row>, most: usize) -> Vec<Row> {
 
 /// Returns the rows as lines of text: arrows to the right go to the adapter's side; a second column
 /// of arrows shows the pipes between a host under test and its adapters.
-pub(super) fn lines(rows: &[Row]) -> Vec<String> {
+pub(super) fn lines(rows: &[DiagramRow]) -> Vec<String> {
     let below = rows.iter().any(|row| row.adapter.is_some());
     let session = rows
         .iter()
@@ -281,9 +285,9 @@ pub(super) fn lines(rows: &[Row]) -> Vec<String> {
     rows.iter()
         .map(|row| {
             let arrow = match row.way {
-                Way::Down => "->",
-                Way::Up => "<-",
-                Way::Here => "--",
+                RowDirection::Down => "->",
+                RowDirection::Up => "<-",
+                RowDirection::Here => "--",
             };
             let arrow = match (below, row.adapter) {
                 (false, _) => arrow.to_owned(),
@@ -310,7 +314,7 @@ pub(super) mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{clauses::Level, history::Intent, verdict::Ground};
+    use crate::{clauses::Level, history::Intent, verdict::EvidenceGround};
 
     pub(in crate::report) fn host(ms: u64, line: &str) -> Record {
         let event = RecordedEvent::Host {
@@ -348,7 +352,7 @@ pub(super) mod tests {
             expected: "one end".to_owned(),
             got: "2 ends for 1 input".to_owned(),
             hint: None,
-            ground: Ground::Seen,
+            ground: EvidenceGround::Seen,
             record,
         }
     }

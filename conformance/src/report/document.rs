@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::diagram::Row;
+use super::diagram::DiagramRow;
 use crate::{
-    baseline::{Fact, Judgement, Standing},
+    baseline::{BaselineJudgement, CaseStanding, Fact},
     class::Class,
     clauses::{Basis, Level, Side},
     exit,
     printable::short,
-    verdict::{Ground, Tier, Verdict},
+    verdict::{EvidenceGround, Tier, Verdict},
 };
 
 /// The version of the schema, `conformance/schema/result.schema.json`. A field that is added leaves
@@ -130,7 +130,7 @@ pub(crate) struct CaseData {
     /// Verdict.
     pub verdict: Verdict,
     /// Standing with the baseline.
-    pub standing: Standing,
+    pub standing: CaseStanding,
     /// Reason why the baseline tolerates it.
     pub known: Option<String>,
     /// True if it counts in the class of the run.
@@ -158,7 +158,7 @@ pub(crate) struct CaseData {
     /// The files of its evidence, from the folder of the result.
     pub artefacts: Vec<String>,
     /// Events, shortened; empty if none is worth showing.
-    pub diagram: Vec<Row>,
+    pub diagram: Vec<DiagramRow>,
 }
 
 /// A broken rule.
@@ -181,7 +181,7 @@ pub(crate) struct FindingData {
     /// Likely cause, if known.
     pub hint: Option<String>,
     /// Kind of evidence.
-    pub ground: Ground,
+    pub ground: EvidenceGround,
     /// The line of the transcript that shows it, from 1.
     pub line: Option<usize>,
 }
@@ -268,10 +268,14 @@ impl Document {
     }
 
     /// Applies the result of the comparison. `why` returns the reason of an entry.
-    pub(crate) fn take(&mut self, judgement: &Judgement, why: impl Fn(&str) -> Option<String>) {
+    pub(crate) fn take(
+        &mut self,
+        judgement: &BaselineJudgement,
+        why: impl Fn(&str) -> Option<String>,
+    ) {
         for (case, standing) in self.cases.iter_mut().zip(&judgement.standings) {
             case.standing = *standing;
-            case.known = (*standing == Standing::Known)
+            case.known = (*standing == CaseStanding::Known)
                 .then(|| why(&case.id))
                 .flatten();
         }
@@ -295,8 +299,8 @@ impl Document {
         };
         self.outcome = RunOutcome {
             result: result.to_owned(),
-            failed: count(Standing::Unexpected),
-            known: count(Standing::Known),
+            failed: count(CaseStanding::Unexpected),
+            known: count(CaseStanding::Known),
             exit,
         };
     }
@@ -388,7 +392,7 @@ impl CaseData {
 
     /// Returns true if the case did not pass and the class of the run does not score it.
     pub(crate) fn is_outside(&self) -> bool {
-        self.standing == Standing::NotScored
+        self.standing == CaseStanding::NotScored
             && !matches!(self.verdict, Verdict::Pass | Verdict::Skip)
     }
 
@@ -413,7 +417,7 @@ impl CaseData {
     }
 
     /// Returns the few most relevant rows, for the terminal.
-    pub(crate) fn gist(&self) -> &[Row] {
+    pub(crate) fn gist(&self) -> &[DiagramRow] {
         const SHORT: usize = 12;
         let rows = &self.diagram;
         if rows.len() <= SHORT {

@@ -4,7 +4,7 @@ use crate::{
     clauses::Side,
     printable::cut,
     report::{
-        diagram::{Row, Way},
+        diagram::{DiagramRow, RowDirection},
         document::CaseData,
         escape::xml,
     },
@@ -64,7 +64,7 @@ pub(super) fn svg(case: &CaseData) -> String {
     text
 }
 
-fn drawn(row: &Row, y: usize, text_at: usize) -> String {
+fn drawn(row: &DiagramRow, y: usize, text_at: usize) -> String {
     let bad = if row.mark.is_some() { " bad" } else { "" };
     let upper = row
         .adapter
@@ -83,7 +83,7 @@ fn drawn(row: &Row, y: usize, text_at: usize) -> String {
     let label = xml(&cut(&format!("{} {}", row.what, row.session), 40));
     let middle = (from + to) / 2;
     match row.way {
-        Way::Here => {
+        RowDirection::Here => {
             let x = if row.adapter.is_some() {
                 to
             } else {
@@ -96,13 +96,13 @@ fn drawn(row: &Row, y: usize, text_at: usize) -> String {
                 y + 4
             ));
         }
-        Way::Down | Way::Up => {
-            let (tail, tip) = if row.way == Way::Down {
+        RowDirection::Down | RowDirection::Up => {
+            let (tail, tip) = if row.way == RowDirection::Down {
                 (from, to)
             } else {
                 (to, from)
             };
-            let back = if row.way == Way::Down {
+            let back = if row.way == RowDirection::Down {
                 tip - 8
             } else {
                 tip + 8
@@ -127,7 +127,7 @@ fn drawn(row: &Row, y: usize, text_at: usize) -> String {
 }
 
 /// Returns the text to the right of a row.
-fn beside(row: &Row) -> String {
+fn beside(row: &DiagramRow) -> String {
     match &row.mark {
         Some(mark) => cut(mark, 200),
         None => cut(&row.detail, 120),

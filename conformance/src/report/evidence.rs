@@ -22,7 +22,7 @@ const FILES: [&str; 3] = ["transcript.jsonl", "stderr.txt", "diagram.txt"];
 
 /// Cases that leave evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keep {
+pub(crate) enum EvidenceCases {
     /// Cases that did not pass.
     Failures,
     /// All that ran.
@@ -57,9 +57,9 @@ pub(super) fn folder(results: &Path, started: Moment) -> io::Result<PathBuf> {
 }
 
 /// Writes what shows the cases of a run that did not pass, or of all.
-pub(super) fn keep(folder: &Path, results: &[Repeated], keep: Keep) -> io::Result<()> {
+pub(super) fn keep(folder: &Path, results: &[Repeated], keep: EvidenceCases) -> io::Result<()> {
     for held in results {
-        let wanted = keep == Keep::All && !held.result.records.is_empty();
+        let wanted = keep == EvidenceCases::All && !held.result.records.is_empty();
         if wanted || worth_keeping(held.result.verdict) {
             write(&folder.join(held.result.case.id), &held.result)?;
         }

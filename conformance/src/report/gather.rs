@@ -12,7 +12,7 @@ use super::{
     evidence::{self, files_of},
 };
 use crate::{
-    baseline::Standing,
+    baseline::CaseStanding,
     cases,
     clauses::{self, Basis, Side},
     printable::cut,
@@ -115,7 +115,7 @@ fn case(run: &FinishedRun<'_>, held: &Repeated, folder: Option<&Path>) -> CaseDa
         side: case.side(),
         tier: result.tier,
         verdict: result.verdict,
-        standing: Standing::NotScored,
+        standing: CaseStanding::NotScored,
         known: None,
         scored: result.scored,
         stimulus: case.stimulus.to_owned(),

@@ -5,7 +5,7 @@ use super::{
     escape::{workflow_data, workflow_property},
     template,
 };
-use crate::{baseline::Standing, printable::short, verdict::Verdict};
+use crate::{baseline::CaseStanding, printable::short, verdict::Verdict};
 
 /// The commands, one a line.
 pub(super) fn annotations(document: &Document) -> String {
@@ -13,12 +13,15 @@ pub(super) fn annotations(document: &Document) -> String {
     for case in &document.cases {
         let kind = match (case.standing, case.verdict) {
             (
-                Standing::Unexpected | Standing::Stale | Standing::Harness | Standing::Undecided,
+                CaseStanding::Unexpected
+                | CaseStanding::Stale
+                | CaseStanding::Harness
+                | CaseStanding::Undecided,
                 _,
             ) => "error",
-            (Standing::Met, Verdict::Warn) => "warning",
-            (Standing::Known, _) => "notice",
-            (Standing::Met | Standing::NotScored, _) => continue,
+            (CaseStanding::Met, Verdict::Warn) => "warning",
+            (CaseStanding::Known, _) => "notice",
+            (CaseStanding::Met | CaseStanding::NotScored, _) => continue,
         };
         let title = format!("{} {} [{}]", case.id, case.title, case.clause);
         let message = format!(

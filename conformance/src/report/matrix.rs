@@ -10,7 +10,7 @@ use super::{
     document::{CaseData, Document, Totals},
     template,
 };
-use crate::{baseline::Standing, clauses::Side, exit, printable::short, verdict::Verdict};
+use crate::{baseline::CaseStanding, clauses::Side, exit, printable::short, verdict::Verdict};
 
 /// The version of the form of [`Matrix::json`]. A field that is added leaves it as it is.
 const VERSION: u32 = 1;
@@ -26,12 +26,12 @@ pub(crate) struct Matrix {
     /// Duration of all.
     pub took: Duration,
     /// The implementations, in the order in which they were given.
-    pub rows: Vec<Row>,
+    pub rows: Vec<MatrixRow>,
 }
 
 /// An implementation.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct MatrixRow {
     /// Name.
     pub name: String,
     /// The file of its configuration.
@@ -55,7 +55,7 @@ pub(crate) struct NotJudged {
 
 /// Display of a family, or of a whole result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-enum Look {
+enum CellStyle {
     #[serde(rename = "pass")]
     Good,
     #[serde(rename = "warn")]
@@ -66,7 +66,7 @@ enum Look {
     Absent,
 }
 
-impl Look {
+impl CellStyle {
     fn from_verdict(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Pass => Self::Good,
@@ -87,20 +87,20 @@ impl Look {
 }
 
 /// A cell of a table.
-type Cell = (String, Look);
+type MatrixCell = (String, CellStyle);
 
-impl Row {
+impl MatrixRow {
     fn exit(&self) -> u8 {
         self.judged
             .as_ref()
             .map_or_else(|why| why.exit, |document| document.outcome.exit)
     }
 
-    fn result(&self) -> Cell {
+    fn result(&self) -> MatrixCell {
         let look = if self.exit() == exit::CONFORMANT {
-            Look::Good
+            CellStyle::Good
         } else {
-            Look::Bad
+            CellStyle::Bad
         };
         match &self.judged {
             Ok(document) => (document.outcome.result.clone(), look),
@@ -115,9 +115,9 @@ impl Row {
     }
 
     /// Counts the passed cases of a family, among the conclusive ones.
-    fn family(&self, family: &str) -> Cell {
+    fn family(&self, family: &str) -> MatrixCell {
         let Ok(document) = &self.judged else {
-            return (String::new(), Look::Absent);
+            return (String::new(), CellStyle::Absent);
         };
         let cases: Vec<&CaseData> = document
             .cases
@@ -127,12 +127,17 @@ impl Row {
         let count = |holds: fn(&CaseData) -> bool| cases.iter().filter(|case| holds(case)).count();
         let judged = count(|case| case.verdict != Verdict::Skip && !case.is_outside());
         let passed = count(|case| case.verdict == Verdict::Pass);
-        let bad = count(|case| matches!(case.standing, Standing::Unexpected | Standing::Harness));
+        let bad = count(|case| {
+            matches!(
+                case.standing,
+                CaseStanding::Unexpected | CaseStanding::Harness
+            )
+        });
         let look = match () {
-            () if judged == 0 => return ("-".to_owned(), Look::Absent),
-            () if bad > 0 => Look::Bad,
-            () if passed < judged => Look::Odd,
-            () => Look::Good,
+            () if judged == 0 => return ("-".to_owned(), CellStyle::Absent),
+            () if bad > 0 => CellStyle::Bad,
+            () if passed < judged => CellStyle::Odd,
+            () => CellStyle::Good,
         };
         (format!("{passed}/{judged}"), look)
     }
@@ -201,7 +206,7 @@ impl Matrix {
         )
     }
 
-    fn of_side(&self, side: Side) -> Vec<&Row> {
+    fn of_side(&self, side: Side) -> Vec<&MatrixRow> {
         self.rows
             .iter()
             .filter(|row| row.side == Some(side))
@@ -210,7 +215,7 @@ impl Matrix {
 
     /// As data.
     pub(crate) fn json(&self) -> String {
-        let rows: Vec<Value> = self.rows.iter().map(Row::json).collect();
+        let rows: Vec<Value> = self.rows.iter().map(MatrixRow::json).collect();
         let matrix = json!({
             "matrix_version": VERSION, "suite": env!("CARGO_PKG_VERSION"), "protocol": 1,
             "started_at": self.started_at, "duration_ms": self.took.as_millis() as u64,
@@ -257,9 +262,9 @@ impl Matrix {
             }
         }
         let style = if self.exit() == exit::CONFORMANT {
-            Look::Good
+            CellStyle::Good
         } else {
-            Look::Bad
+            CellStyle::Bad
         }
         .style()
         .bold();
@@ -296,7 +301,7 @@ impl Matrix {
     }
 
     /// The sides that have rows.
-    fn tables(&self) -> impl Iterator<Item = (Side, Vec<&Row>)> {
+    fn tables(&self) -> impl Iterator<Item = (Side, Vec<&MatrixRow>)> {
         let sides = [Side::Adapter, Side::Host]
             .into_iter()
             .map(|side| (side, self.of_side(side)));
@@ -305,7 +310,7 @@ impl Matrix {
 }
 
 /// The families of these rows, in the order of the catalogue.
-fn families<'a>(rows: &[&'a Row]) -> Vec<&'a str> {
+fn families<'a>(rows: &[&'a MatrixRow]) -> Vec<&'a str> {
     let mut families = Vec::new();
     for document in rows.iter().filter_map(|row| row.judged.as_ref().ok()) {
         for (family, _) in document.families() {
@@ -317,7 +322,7 @@ fn families<'a>(rows: &[&'a Row]) -> Vec<&'a str> {
     families
 }
 
-fn heads(first: &str, families: &[&str]) -> Vec<Cell> {
+fn heads(first: &str, families: &[&str]) -> Vec<MatrixCell> {
     let fixed = [first, "class", "result"].map(str::to_owned);
     let counted = COUNTED.map(|verdict| verdict.name().to_owned());
     let families = families.iter().map(|family| (*family).to_owned());
@@ -325,14 +330,14 @@ fn heads(first: &str, families: &[&str]) -> Vec<Cell> {
         .into_iter()
         .chain(counted)
         .chain(families)
-        .map(|head| (head, Look::Absent))
+        .map(|head| (head, CellStyle::Absent))
         .collect()
 }
 
-fn cells(row: &Row, families: &[&str]) -> Vec<Cell> {
+fn cells(row: &MatrixRow, families: &[&str]) -> Vec<MatrixCell> {
     let mut cells = vec![
-        (short(&row.name, 40), Look::Absent),
-        (row.class().to_owned(), Look::Absent),
+        (short(&row.name, 40), CellStyle::Absent),
+        (row.class().to_owned(), CellStyle::Absent),
         row.result(),
     ];
     let totals = row.judged.as_ref().ok();
@@ -341,7 +346,7 @@ fn cells(row: &Row, families: &[&str]) -> Vec<Cell> {
         let count = totals.as_ref().map(|totals| totals.get(verdict));
         cells.push((
             count.map_or_else(String::new, |count| count.to_string()),
-            Look::Absent,
+            CellStyle::Absent,
         ));
     }
     cells.extend(families.iter().map(|family| row.family(family)));
@@ -349,7 +354,7 @@ fn cells(row: &Row, families: &[&str]) -> Vec<Cell> {
 }
 
 /// The first columns to the left, numbers to the right.
-fn write_aligned(text: &mut String, table: &[Vec<Cell>]) {
+fn write_aligned(text: &mut String, table: &[Vec<MatrixCell>]) {
     let columns = table.first().map_or(0, Vec::len);
     let widths: Vec<usize> = (0..columns)
         .map(|column| {
@@ -362,7 +367,7 @@ fn write_aligned(text: &mut String, table: &[Vec<Cell>]) {
         .collect();
     for (number, row) in table.iter().enumerate() {
         for (column, (cell, look)) in row.iter().enumerate() {
-            let style = if number == 0 || *look == Look::Absent {
+            let style = if number == 0 || *look == CellStyle::Absent {
                 Style::new()
             } else {
                 look.style()
@@ -387,7 +392,7 @@ fn said(name: &str, case: &CaseData) -> String {
 }
 
 /// The cases that some have not passed, each with the rows that have not.
-fn differences<'a>(rows: &[&'a Row]) -> Vec<(&'a CaseData, OfRows<'a>)> {
+fn differences<'a>(rows: &[&'a MatrixRow]) -> Vec<(&'a CaseData, OfRows<'a>)> {
     let mut known: Vec<(&CaseData, OfRows<'_>)> = Vec::new();
     for row in rows {
         for case in row.judged.iter().flat_map(|document| &document.cases) {
@@ -406,10 +411,10 @@ fn differences<'a>(rows: &[&'a Row]) -> Vec<(&'a CaseData, OfRows<'a>)> {
 }
 
 /// Returns each case that some have not passed, with its result for all.
-fn html_differences(rows: &[&Row]) -> Vec<Value> {
+fn html_differences(rows: &[&MatrixRow]) -> Vec<Value> {
     let result = |case: &CaseData| {
         json!({
-            "look": if case.is_outside() { Look::Absent } else { Look::from_verdict(case.verdict) },
+            "look": if case.is_outside() { CellStyle::Absent } else { CellStyle::from_verdict(case.verdict) },
             "because": short(case.because(), 400),
             "text": said("", case).trim_start(),
         })

@@ -16,7 +16,7 @@ use super::{
     drawing,
     escape::{fence_for, markdown, xml, yaml},
 };
-use crate::{baseline::Standing, printable::visible, verdict::Verdict, wire::with};
+use crate::{baseline::CaseStanding, printable::visible, verdict::Verdict, wire::with};
 
 /// Templates by their names.
 const TEMPLATES: [(&str, &str); 7] = [
@@ -128,19 +128,19 @@ fn case_values(case: &CaseData) -> Value {
 /// undecided case and an error of the suite are errors.
 fn ending(case: &CaseData) -> &'static str {
     match case.standing {
-        Standing::Met => "passed",
-        Standing::Known | Standing::NotScored => "skipped",
-        Standing::Undecided | Standing::Harness => "error",
-        Standing::Unexpected | Standing::Stale => "failure",
+        CaseStanding::Met => "passed",
+        CaseStanding::Known | CaseStanding::NotScored => "skipped",
+        CaseStanding::Undecided | CaseStanding::Harness => "error",
+        CaseStanding::Unexpected | CaseStanding::Stale => "failure",
     }
 }
 
 /// Returns the reason for the result of a case, in a line.
 pub(super) fn message(case: &CaseData) -> String {
     match (case.standing, &case.known) {
-        (Standing::Known, Some(reason)) => format!("known: {reason}"),
-        (Standing::Stale, _) => "it passes, and the baseline lists it as failing".to_owned(),
-        (Standing::NotScored, _) if case.verdict != Verdict::Skip => {
+        (CaseStanding::Known, Some(reason)) => format!("known: {reason}"),
+        (CaseStanding::Stale, _) => "it passes, and the baseline lists it as failing".to_owned(),
+        (CaseStanding::NotScored, _) if case.verdict != Verdict::Skip => {
             format!("not scored in this class: {}", case.verdict)
         }
         _ => case.because().to_owned(),

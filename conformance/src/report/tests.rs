@@ -116,7 +116,7 @@ fn document_of(verdicts: &[Verdict], baseline: Option<&str>) -> Document {
         redactor: &Redactor::default(),
     };
     let mut document = gather::document(&run, None);
-    let listed = baseline.map(|text| Listed {
+    let listed = baseline.map(|text| BaselineFile {
         baseline: Baseline::parse(text, |_| true).unwrap(),
         file: PathBuf::from("conform-baseline.toml"),
     });
@@ -448,7 +448,7 @@ fn cases_outside_of_the_class_are_counted_apart_in_every_report() {
     let matrix = Matrix {
         started_at: String::new(),
         took: Duration::ZERO,
-        rows: vec![matrix::Row {
+        rows: vec![matrix::MatrixRow {
             name: "mine".to_owned(),
             config: String::new(),
             side: Some(crate::clauses::Side::Adapter),
@@ -488,8 +488,8 @@ fn evidence_is_kept_and_latest_leads_to_the_newest() {
         ended(&CASES[0], Verdict::Fail),
         ended(&CASES[5], Verdict::Pass),
     ];
-    evidence::keep(&first, &held, Keep::Failures).unwrap();
-    evidence::keep(&second, &held, Keep::All).unwrap();
+    evidence::keep(&first, &held, EvidenceCases::Failures).unwrap();
+    evidence::keep(&second, &held, EvidenceCases::All).unwrap();
     assert_eq!(evidence::files_of(&first, "A-FRM-01").len(), 3);
     assert_eq!(evidence::files_of(&first, "A-TRN-01").len(), 0);
     assert_eq!(evidence::files_of(&second, "A-TRN-01").len(), 3);

@@ -12,7 +12,7 @@ use super::{
     document::{CaseData, Document, FindingData, Totals},
     gather::NOT_SELECTED,
 };
-use crate::{baseline::Standing, printable::short, verdict::Verdict};
+use crate::{baseline::CaseStanding, printable::short, verdict::Verdict};
 
 /// The most bytes of a text that a terminal is given.
 const TEXT: usize = 600;
@@ -179,8 +179,8 @@ fn headline(case: &CaseData, to: &mut dyn Write) -> io::Result<()> {
         (style_of(case.verdict), case.verdict.name().to_uppercase())
     };
     let mark = match case.standing {
-        Standing::Known => "   (known)".to_owned(),
-        Standing::NotScored => format!("   ({})", case.verdict_shown()),
+        CaseStanding::Known => "   (known)".to_owned(),
+        CaseStanding::NotScored => format!("   ({})", case.verdict_shown()),
         _ => String::new(),
     };
     writeln!(

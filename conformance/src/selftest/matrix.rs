@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Killing, Mutant, is_must};
+use super::{Mutant, MutantResult, is_must};
 use crate::{cases, clauses::Side};
 
 /// Gaps of the negative controls on one side.
@@ -43,8 +43,8 @@ pub(crate) fn gaps(side: Side, mutants: &[Mutant]) -> Gaps {
 }
 
 /// The matrix of one side as text: it is checked in, and any drift shows as a difference.
-pub(crate) fn matrix(side: Side, mutants: &[Mutant], killings: &[Killing]) -> String {
-    let outcomes: BTreeMap<&str, &Killing> = killings
+pub(crate) fn matrix(side: Side, mutants: &[Mutant], killings: &[MutantResult]) -> String {
+    let outcomes: BTreeMap<&str, &MutantResult> = killings
         .iter()
         .map(|killing| (killing.name.as_str(), killing))
         .collect();

@@ -58,7 +58,7 @@ pub(super) enum Action {
     RawBytes(Vec<u8>),
     Split {
         what: WrittenPiece,
-        at: Cuts,
+        at: LineCuts,
         gap_ms: u64,
     },
     Bytewise {
@@ -77,7 +77,7 @@ pub(super) enum Action {
     Complete(Message),
     Done,
     Delay(u64),
-    Wait(Wanted),
+    Wait(WaitCondition),
     Until(String),
     Repeat(u64, Vec<Self>),
     Do(String),
@@ -116,7 +116,7 @@ pub(super) enum Action {
     IgnoreTerm,
     IgnoreStop,
     Exit(i32),
-    Abort(Death),
+    Abort(DeathSignal),
     Child {
         seconds: u64,
         kind: Kinship,
@@ -135,14 +135,14 @@ pub(super) enum WrittenPiece {
 
 /// Cuts of a line that is written in several pieces.
 #[derive(Clone, Debug)]
-pub(super) enum Cuts {
+pub(super) enum LineCuts {
     Offsets(Vec<usize>),
     InsideCharacters,
 }
 
 /// Condition of a `wait`.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct WaitCondition {
     pub(super) kind: String,
     pub(super) request_id: Option<String>,
     pub(super) timeout_ms: u64,
@@ -158,7 +158,7 @@ pub(super) enum TargetFolder {
 
 /// The signal that the stub ends itself by.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Death {
+pub(super) enum DeathSignal {
     Kill,
     Abort,
 }
@@ -283,8 +283,8 @@ fn one(action: &Value, at: &str) -> Result<Action, ScriptError> {
                 .into(),
         ),
         "abort" => Action::Abort(match args.optional_text()?.as_deref() {
-            None | Some("kill") => Death::Kill,
-            Some("abrt") => Death::Abort,
+            None | Some("kill") => DeathSignal::Kill,
+            Some("abrt") => DeathSignal::Abort,
             Some(_) => return Err(args.wrong("wants \"kill\" or \"abrt\"")),
         }),
         "grandchild" => child(&mut args, Kinship::Grandchild)?,
@@ -325,14 +325,14 @@ fn piece(args: &mut Args<'_>) -> Result<WrittenPiece, ScriptError> {
     }
 }
 
-fn cuts(args: &mut Args<'_>) -> Result<Cuts, ScriptError> {
+fn cuts(args: &mut Args<'_>) -> Result<LineCuts, ScriptError> {
     let wrong = "wants an array of offsets or \"chars\" as argument 2";
     match args.value("an array of offsets or \"chars\"")? {
-        Value::String(word) if word == "chars" => Ok(Cuts::InsideCharacters),
+        Value::String(word) if word == "chars" => Ok(LineCuts::InsideCharacters),
         Value::Array(list) => {
             let offset = |v: &Value| v.as_u64().and_then(|n| usize::try_from(n).ok());
             let offsets: Option<Vec<_>> = list.iter().map(offset).collect();
-            Ok(Cuts::Offsets(offsets.ok_or_else(|| args.wrong(wrong))?))
+            Ok(LineCuts::Offsets(offsets.ok_or_else(|| args.wrong(wrong))?))
         }
         _ => Err(args.wrong(wrong)),
     }
@@ -345,9 +345,9 @@ fn bytes(args: &mut Args<'_>) -> Result<u64, ScriptError> {
     }
 }
 
-fn wanted(args: &mut Args<'_>) -> Result<Wanted, ScriptError> {
+fn wanted(args: &mut Args<'_>) -> Result<WaitCondition, ScriptError> {
     let kind = args.text()?;
-    let mut wanted = Wanted {
+    let mut wanted = WaitCondition {
         kind,
         request_id: None,
         timeout_ms: WAIT_MS,

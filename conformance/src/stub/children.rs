@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process, setsid};
 
-use super::action::{Death, Kinship, Pipes};
+use super::action::{DeathSignal, Kinship, Pipes};
 use super::log::Log;
 
 /// The longest that a child sleeps.
@@ -69,14 +69,14 @@ pub(super) fn orphan(seconds: &str, pipes: &str, log: &Path) -> ExitCode {
 }
 
 /// Ends this process by a signal.
-pub(super) fn die(death: Death) -> ! {
+pub(super) fn die(death: DeathSignal) -> ! {
     match death {
-        Death::Kill => {
+        DeathSignal::Kill => {
             // The first process of a PID namespace cannot kill itself so, but abort.
             let _ = kill_process(getpid(), Signal::KILL);
             std::process::abort()
         }
-        Death::Abort => std::process::abort(),
+        DeathSignal::Abort => std::process::abort(),
     }
 }
 

@@ -10,12 +10,12 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use serde_json::json;
 
 use super::action::{Action, TargetFolder};
-use super::frame::{Frame, Halt, message};
+use super::frame::{EarlyEnd, Frame, message};
 use crate::wire::hex;
 
 impl Frame {
     /// Executes an action on files; a failure is logged and the list continues.
-    pub(super) fn act_on_files(&self, action: &Action) -> Result<(), Halt> {
+    pub(super) fn act_on_files(&self, action: &Action) -> Result<(), EarlyEnd> {
         let done = match action {
             Action::File {
                 name,
@@ -66,7 +66,12 @@ impl Frame {
             .into_owned()
     }
 
-    fn announce(&self, path: &Path, name: Option<&str>, mime: Option<&str>) -> Result<(), Halt> {
+    fn announce(
+        &self,
+        path: &Path,
+        name: Option<&str>,
+        mime: Option<&str>,
+    ) -> Result<(), EarlyEnd> {
         self.emit(&message(json!({
             "type": "file.output",
             "file_name": name,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::action::{Action, Message};
 use super::line;
-use super::out::Broken;
+use super::out::ClosedStdout;
 use super::session::{StubInput, StubSession};
 use super::state::Stub;
 
@@ -27,7 +27,7 @@ pub(super) struct Frame {
 
 /// The list ends early: its turn was stopped, its session closed, or stdout is gone.
 #[derive(Debug)]
-pub(super) struct Halt;
+pub(super) struct EarlyEnd;
 
 impl Frame {
     /// For what belongs to no session.
@@ -76,10 +76,10 @@ impl Frame {
     }
 
     /// Carries out a list of actions.
-    pub(super) fn perform(&self, actions: &[Action]) -> Result<(), Halt> {
+    pub(super) fn perform(&self, actions: &[Action]) -> Result<(), EarlyEnd> {
         for action in actions {
             if self.interrupted() {
-                return Err(Halt);
+                return Err(EarlyEnd);
             }
             self.act(action)?;
         }
@@ -97,23 +97,23 @@ impl Frame {
     }
 
     /// Lets time pass.
-    pub(super) fn sleep(&self, time: Duration) -> Result<(), Halt> {
+    pub(super) fn sleep(&self, time: Duration) -> Result<(), EarlyEnd> {
         let deadline = Instant::now() + time;
         self.session
             .wait(Some(deadline), || self.interrupted(), |_| false);
         if self.interrupted() {
-            return Err(Halt);
+            return Err(EarlyEnd);
         }
         Ok(())
     }
 
     /// Writes one message.
-    pub(super) fn emit(&self, message: &Message) -> Result<(), Halt> {
+    pub(super) fn emit(&self, message: &Message) -> Result<(), EarlyEnd> {
         self.emit_all(std::slice::from_ref(message))
     }
 
     /// Writes messages in one go.
-    pub(super) fn emit_all(&self, messages: &[Message]) -> Result<(), Halt> {
+    pub(super) fn emit_all(&self, messages: &[Message]) -> Result<(), EarlyEnd> {
         let lines: Vec<String> = messages.iter().map(|m| self.line(m)).collect();
         self.wait_for_flow();
         self.checked(self.stub.out.lines(&lines))?;
@@ -135,14 +135,14 @@ impl Frame {
     }
 
     /// Writes one `output`.
-    pub(super) fn say(&self, text: &str, channel: Option<&str>) -> Result<(), Halt> {
+    pub(super) fn say(&self, text: &str, channel: Option<&str>) -> Result<(), EarlyEnd> {
         self.emit(&message(
             json!({"type": "output", "content": text, "channel": channel}),
         ))
     }
 
     /// Writes the turn's end.
-    pub(super) fn complete(&self, members: &Message) -> Result<(), Halt> {
+    pub(super) fn complete(&self, members: &Message) -> Result<(), EarlyEnd> {
         let mut members = members.clone();
         members.insert("type".to_owned(), "turn.complete".into());
         self.emit(&members)
@@ -156,10 +156,10 @@ impl Frame {
         }
     }
 
-    pub(super) fn checked(&self, written: Result<(), Broken>) -> Result<(), Halt> {
-        written.map_err(|Broken| {
+    pub(super) fn checked(&self, written: Result<(), ClosedStdout>) -> Result<(), EarlyEnd> {
+        written.map_err(|ClosedStdout| {
             self.stub.broken();
-            Halt
+            EarlyEnd
         })
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::action::Message;
 use super::frame::message;
-use super::session::{Errand, StubInput, StubSession, StubState};
+use super::session::{StubInput, StubSession, StubState, WorkerTask};
 use super::state::Stub;
 use super::turn::{first_worker, instructions, name_in, second_worker};
 use crate::wire;
@@ -133,7 +133,7 @@ fn deliver(
     message: &Message,
     arrival: u64,
 ) {
-    let rule = || Errand::Rule {
+    let rule = || WorkerTask::Rule {
         kind: kind.to_owned(),
         arrival,
     };
@@ -148,8 +148,8 @@ fn deliver(
         }
         _ if stub.script.rule(kind).is_some() => errand(stub, session, rule()),
         "stop" => stop(stub, session, string(message, "turn_id")),
-        "ping" => errand(stub, session, Errand::Emit(pong(message))),
-        "session.update" => errand(stub, session, Errand::Emit(info(message))),
+        "ping" => errand(stub, session, WorkerTask::Emit(pong(message))),
+        "session.update" => errand(stub, session, WorkerTask::Emit(info(message))),
         "flow.pause" => session.with(|state| state.paused = true),
         "flow.resume" => session.with(|state| state.paused = false),
         _ => {}
@@ -216,17 +216,17 @@ fn steer(stub: &Arc<Stub>, session: &Arc<StubSession>, message: &Message, arriva
     let content = string(message, "content").unwrap_or("");
     let running = session.look(|state| state.turn.as_ref().is_some_and(|turn| turn.open));
     let work = if stub.script.rule("steer").is_some() {
-        Errand::Rule {
+        WorkerTask::Rule {
             kind: "steer".to_owned(),
             arrival,
         }
     } else if running && instructions(content).is_some() {
-        Errand::Instructions {
+        WorkerTask::Instructions {
             content: content.to_owned(),
             arrival,
         }
     } else {
-        Errand::Emit(super::frame::message(json!({
+        WorkerTask::Emit(super::frame::message(json!({
             "type": "steer.result",
             "message_id": message.get("message_id"),
             "delivered": running,
@@ -248,7 +248,7 @@ fn stop(stub: &Arc<Stub>, session: &Arc<StubSession>, turn_id: Option<&str>) {
     });
     if let Some(input) = queued {
         let end = json!({"type": "turn.complete", "turn_id": input.turn_id, "status": "stopped"});
-        errand(stub, session, Errand::Emit(message(end)));
+        errand(stub, session, WorkerTask::Emit(message(end)));
     }
 }
 
@@ -266,7 +266,7 @@ fn info(update: &Message) -> Message {
     info
 }
 
-fn errand(stub: &Arc<Stub>, session: &Arc<StubSession>, errand: Errand) {
+fn errand(stub: &Arc<Stub>, session: &Arc<StubSession>, errand: WorkerTask) {
     let (full, new) = session.with(|state| {
         let full = state.errands.len() >= MAX_WAITING;
         if !full {

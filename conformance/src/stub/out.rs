@@ -23,7 +23,7 @@ const EXIT_DEADLINE: Duration = Duration::from_millis(200);
 
 /// Serialises all writes to stdout.
 #[derive(Debug)]
-pub(super) struct Out {
+pub(super) struct StdoutWriter {
     log: Arc<Log>,
     wire: Mutex<Wire>,
 }
@@ -40,9 +40,9 @@ pub(super) struct Wire {
 
 /// The reader of stdout is gone.
 #[derive(Debug)]
-pub(super) struct Broken;
+pub(super) struct ClosedStdout;
 
-impl Out {
+impl StdoutWriter {
     pub(super) fn new(log: Arc<Log>) -> Self {
         Self {
             log,
@@ -55,7 +55,7 @@ impl Out {
     }
 
     /// Writes whole lines in one go and logs each.
-    pub(super) fn lines(&self, lines: &[String]) -> Result<(), Broken> {
+    pub(super) fn lines(&self, lines: &[String]) -> Result<(), ClosedStdout> {
         let mut bytes = Vec::new();
         for line in lines {
             bytes.extend_from_slice(line.as_bytes());
@@ -72,7 +72,7 @@ impl Out {
     }
 
     /// Writes bytes as they are. What turns out to be whole messages is logged as such.
-    pub(super) fn raw(&self, bytes: &[u8]) -> Result<(), Broken> {
+    pub(super) fn raw(&self, bytes: &[u8]) -> Result<(), ClosedStdout> {
         self.in_pieces(bytes, |wire| wire.write(bytes))
     }
 
@@ -80,8 +80,8 @@ impl Out {
     pub(super) fn in_pieces(
         &self,
         bytes: &[u8],
-        write: impl FnOnce(&mut Wire) -> Result<(), Broken>,
-    ) -> Result<(), Broken> {
+        write: impl FnOnce(&mut Wire) -> Result<(), ClosedStdout>,
+    ) -> Result<(), ClosedStdout> {
         let Some(mut wire) = self.hold_open(bytes.len()) else {
             return Ok(());
         };
@@ -95,7 +95,11 @@ impl Out {
     }
 
     /// Writes a part of a burst: the caller logs it in the given function, before anyone else writes.
-    pub(super) fn part(&self, bytes: &[u8], log: impl FnOnce(&Log, u64)) -> Result<(), Broken> {
+    pub(super) fn part(
+        &self,
+        bytes: &[u8],
+        log: impl FnOnce(&Log, u64),
+    ) -> Result<(), ClosedStdout> {
         let Some(mut wire) = self.hold_open(bytes.len()) else {
             return Ok(());
         };
@@ -191,7 +195,7 @@ impl Out {
 
 impl Wire {
     /// Writes everything, however the pipe takes it.
-    pub(super) fn write(&mut self, mut bytes: &[u8]) -> Result<(), Broken> {
+    pub(super) fn write(&mut self, mut bytes: &[u8]) -> Result<(), ClosedStdout> {
         if let Some(last) = bytes.last() {
             self.at_line_start = *last == b'\n';
         }
@@ -200,7 +204,7 @@ impl Wire {
                 Ok(n) => bytes = &bytes[n..],
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => wait_for_room(),
-                Err(_) => return Err(Broken),
+                Err(_) => return Err(ClosedStdout),
             }
         }
         Ok(())

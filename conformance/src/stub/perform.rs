@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::action::{Action, Cuts, Wanted, WrittenPiece};
+use super::action::{Action, LineCuts, WaitCondition, WrittenPiece};
 use super::children;
 use super::cue;
-use super::frame::{Frame, Halt, message};
+use super::frame::{EarlyEnd, Frame, message};
 use super::line::escaped;
 use super::log::environment_names;
 use super::session::{StubSession, StubState};
@@ -20,7 +20,7 @@ const BURST_WRITE: usize = 64 * 1024;
 
 impl Frame {
     /// Logs the action and does it.
-    pub(super) fn act(&self, action: &Action) -> Result<(), Halt> {
+    pub(super) fn act(&self, action: &Action) -> Result<(), EarlyEnd> {
         self.stub.log.add(
             "act",
             [
@@ -138,7 +138,7 @@ impl Frame {
         }
     }
 
-    fn in_pieces(&self, text: &str, cuts: &[usize], gap: Duration) -> Result<(), Halt> {
+    fn in_pieces(&self, text: &str, cuts: &[usize], gap: Duration) -> Result<(), EarlyEnd> {
         let bytes = text.as_bytes();
         let written = self.stub.out.in_pieces(bytes, |wire| {
             let mut from = 0;
@@ -161,7 +161,7 @@ impl Frame {
     }
 
     /// Writes numbered outputs, a part at a time, so that others come between and a stop ends it.
-    fn burst(&self, count: u64, size: u64, channel: Option<&str>) -> Result<(), Halt> {
+    fn burst(&self, count: u64, size: u64, channel: Option<&str>) -> Result<(), EarlyEnd> {
         let template = message(json!({"type": "output", "content": "#", "channel": channel}));
         let line = self.line(&template);
         let Some((before, after)) = line.split_once("\"#\"") else {
@@ -194,13 +194,13 @@ impl Frame {
             self.checked(written)?;
             from = next;
             if self.interrupted() {
-                return Err(Halt);
+                return Err(EarlyEnd);
             }
         }
         Ok(())
     }
 
-    fn endless(&self, bytes: u64, beginning: Option<&str>) -> Result<(), Halt> {
+    fn endless(&self, bytes: u64, beginning: Option<&str>) -> Result<(), EarlyEnd> {
         let beginning = match beginning {
             Some(text) => self.filled(text),
             None => format!(
@@ -227,7 +227,7 @@ impl Frame {
         Ok(())
     }
 
-    fn wait_for(&self, wanted: &Wanted) -> Result<(), Halt> {
+    fn wait_for(&self, wanted: &WaitCondition) -> Result<(), EarlyEnd> {
         let deadline = Instant::now() + Duration::from_millis(wanted.timeout_ms);
         let came = self.session.wait(
             Some(deadline),
@@ -235,7 +235,7 @@ impl Frame {
             |state| state.take(wanted, self.since),
         );
         if !came && self.interrupted() {
-            return Err(Halt);
+            return Err(EarlyEnd);
         }
         if !came {
             self.missed(&format!("wait {}", wanted.kind));
@@ -243,7 +243,7 @@ impl Frame {
         Ok(())
     }
 
-    fn wait_for_cue(&self, name: &str) -> Result<(), Halt> {
+    fn wait_for_cue(&self, name: &str) -> Result<(), EarlyEnd> {
         let given = |_: &mut StubState| cue::is_given(self.stub.log.path(), name);
         let came = self.session.wait(
             Some(Instant::now() + cue::LONGEST),
@@ -251,7 +251,7 @@ impl Frame {
             given,
         );
         if self.interrupted() {
-            return Err(Halt);
+            return Err(EarlyEnd);
         }
         if !came {
             self.missed(&format!("until {name}"));
@@ -290,10 +290,10 @@ impl Frame {
     }
 }
 
-fn offsets(text: &str, cuts: &Cuts) -> Vec<usize> {
+fn offsets(text: &str, cuts: &LineCuts) -> Vec<usize> {
     match cuts {
-        Cuts::Offsets(offsets) => offsets.clone(),
-        Cuts::InsideCharacters => (1..text.len())
+        LineCuts::Offsets(offsets) => offsets.clone(),
+        LineCuts::InsideCharacters => (1..text.len())
             .filter(|&i| !text.is_char_boundary(i))
             .collect(),
     }

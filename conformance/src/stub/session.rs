@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::action::{Message, Wanted};
+use super::action::{Message, WaitCondition};
 use crate::watched::Watched;
 
 /// The most arrivals that a session remembers for its waits.
@@ -37,7 +37,7 @@ pub(super) struct StubState {
     /// The inputs that wait for their turn.
     pub(super) inputs: VecDeque<StubInput>,
     /// Tasks of the second worker.
-    pub(super) errands: VecDeque<Errand>,
+    pub(super) errands: VecDeque<WorkerTask>,
     pub(super) second_worker: bool,
     pub(super) arrived: u64,
     pub(super) seen: VecDeque<ArrivedMessage>,
@@ -68,7 +68,7 @@ pub(super) struct StubTurn {
 
 /// Work for the second worker.
 #[derive(Debug)]
-pub(super) enum Errand {
+pub(super) enum WorkerTask {
     /// The rule for a message type, with the arrival that set it off.
     Rule { kind: String, arrival: u64 },
     /// A message to be written.
@@ -185,7 +185,7 @@ impl StubSession {
     }
 
     /// Waits for work of the second worker. None when the session is closed and nothing is left.
-    pub(super) fn next_errand(&self) -> Option<Errand> {
+    pub(super) fn next_errand(&self) -> Option<WorkerTask> {
         self.state.wait(|state| {
             let errand = state.errands.pop_front();
             if errand.is_none() && state.closed {
@@ -199,7 +199,7 @@ impl StubSession {
 
 impl StubState {
     /// Takes the first arrival that is wanted, if there is one.
-    pub(super) fn take(&mut self, wanted: &Wanted, since: u64) -> bool {
+    pub(super) fn take(&mut self, wanted: &WaitCondition, since: u64) -> bool {
         let found = self.seen.iter_mut().find(|seen| {
             !seen.taken
                 && seen.arrival > since

@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 
 use super::frame::Frame;
 use super::log::Log;
-use super::out::Out;
+use super::out::StdoutWriter;
 use super::script::Script;
 use super::session::{StubSession, StubState};
 use crate::watched::Watched;
@@ -28,7 +28,7 @@ const STACK: usize = 512 * 1024;
 pub(super) struct Stub {
     pub(super) script: Script,
     pub(super) log: Arc<Log>,
-    pub(super) out: Out,
+    pub(super) out: StdoutWriter,
     /// The pseudo-session of messages without a session.
     pub(super) pipe: Arc<StubSession>,
     sessions: Watched<StubSessions>,
@@ -49,7 +49,7 @@ impl Stub {
     pub(super) fn new(script: Script, log: Arc<Log>) -> Self {
         Self {
             script,
-            out: Out::new(Arc::clone(&log)),
+            out: StdoutWriter::new(Arc::clone(&log)),
             log,
             pipe: Arc::new(StubSession::new("", StubState::default())),
             sessions: Watched::default(),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::action::{self, Action, Message};
 use super::args::ScriptError;
 use super::frame::{Frame, message};
-use super::session::{Errand, StubInput, StubSession};
+use super::session::{StubInput, StubSession, WorkerTask};
 use super::state::Stub;
 
 /// Serves the start of a session and then its turns, until it is closed.
@@ -30,12 +30,12 @@ pub(super) fn first_worker(stub: &Arc<Stub>, session: &Arc<StubSession>) {
 pub(super) fn second_worker(stub: &Arc<Stub>, session: &Arc<StubSession>) {
     while let Some(errand) = session.next_errand() {
         match errand {
-            Errand::Rule { kind, arrival } => {
+            WorkerTask::Rule { kind, arrival } => {
                 let actions = stub.script.rule(&kind).unwrap_or_default();
                 let _ = Frame::of_session(stub, session, arrival).perform(actions);
             }
-            Errand::Emit(message) => drop(Frame::of_session(stub, session, 0).emit(&message)),
-            Errand::Instructions { content, arrival } => {
+            WorkerTask::Emit(message) => drop(Frame::of_session(stub, session, 0).emit(&message)),
+            WorkerTask::Instructions { content, arrival } => {
                 let frame = Frame::of_session(stub, session, arrival);
                 match instructions(&content) {
                     Some(Ok(actions)) => drop(frame.perform(&actions)),

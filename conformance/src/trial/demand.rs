@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{CaseSession, ReceivedMessage, Trial};
 use crate::{
     clauses::Level,
-    verdict::{Finding, Ground, Outcome, Stop},
+    verdict::{EvidenceGround, Finding, Outcome, Stop},
 };
 
 impl Trial {
@@ -16,7 +16,7 @@ impl Trial {
         &self,
         expected: impl Display,
         got: impl Display,
-        ground: Ground,
+        ground: EvidenceGround,
     ) -> Finding {
         Finding {
             clause: self.case.clause.into(),
@@ -36,7 +36,7 @@ impl Trial {
         Err(Stop::Fail(Box::new(self.finding(
             expected,
             got,
-            Ground::Seen,
+            EvidenceGround::Seen,
         ))))
     }
 
@@ -45,7 +45,7 @@ impl Trial {
         Err(Stop::Fail(Box::new(self.finding(
             expected,
             got,
-            Ground::Late,
+            EvidenceGround::Late,
         ))))
     }
 
@@ -70,7 +70,7 @@ impl Trial {
         expected: impl Display,
         got: impl Display,
     ) {
-        let mut finding = self.finding(expected, got, Ground::Seen);
+        let mut finding = self.finding(expected, got, EvidenceGround::Seen);
         finding.clause = clause.into();
         finding.level = level;
         self.findings.push(finding);

@@ -12,7 +12,7 @@ use super::{CaseSession, Trial};
 use crate::{
     clauses::Side,
     history::{PipePair, RecordedEvent},
-    verdict::{Ground, Outcome},
+    verdict::{EvidenceGround, Outcome},
 };
 
 impl Trial {
@@ -58,7 +58,7 @@ impl Trial {
                 Some(exit) => self.fail(expected, exit),
                 None => {
                     let got = format!("nothing for {:.1?}", began.elapsed());
-                    self.late_in(&session, self.finding(expected, got, Ground::Late))
+                    self.late_in(&session, self.finding(expected, got, EvidenceGround::Late))
                 }
             };
         }

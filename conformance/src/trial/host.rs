@@ -18,18 +18,18 @@ mod act;
 mod tail;
 
 pub(crate) use act::say_and_complete;
-use tail::{Starts, Tail};
+use tail::{LogTail, StubStarts};
 
 /// An adapter of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum HostAdapter {
     /// `{adapter}`.
     First,
     /// `{adapter2}`.
     Second,
 }
 
-impl Which {
+impl HostAdapter {
     fn placeholder(self) -> &'static str {
         match self {
             Self::First => "{adapter}",
@@ -55,25 +55,25 @@ impl Which {
 /// The logs of the stubs below a host.
 #[derive(Debug, Default)]
 pub(super) struct Stubs {
-    tails: Vec<Tail>,
-    starts: Arc<Starts>,
+    tails: Vec<LogTail>,
+    starts: Arc<StubStarts>,
 }
 
 impl Stubs {
     /// Waits until the history holds all that has been logged by now.
     fn catch_up(&self) {
-        self.tails.iter().for_each(Tail::catch_up);
+        self.tails.iter().for_each(LogTail::catch_up);
     }
 
     /// Reads the logs to their ends.
     pub(super) fn finish(&mut self) {
-        self.tails.drain(..).for_each(Tail::finish);
+        self.tails.drain(..).for_each(LogTail::finish);
     }
 }
 
 /// A message on a lower link.
 #[derive(Debug, Clone)]
-pub(crate) struct Below {
+pub(crate) struct LowerMessage {
     /// The stub's process, as in [`PipePair::Lower`].
     pub process: u32,
     /// Writer of the message.
@@ -82,7 +82,7 @@ pub(crate) struct Below {
     pub seen: ReceivedMessage,
 }
 
-impl Below {
+impl LowerMessage {
     fn from_record(index: usize, record: &Record) -> Option<Self> {
         let PipePair::Lower(process) = record.link else {
             return None;
@@ -102,7 +102,7 @@ impl Below {
 
 /// A session as the stub knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Lower {
+pub(crate) struct StubbedSession {
     /// The stub's process, as in [`PipePair::Lower`].
     pub process: u32,
     /// The session's id there.
@@ -116,7 +116,7 @@ impl Trial {
     ///
     /// When the script is wrong or cannot be written.
     pub(crate) fn stub_script(&mut self, script: &Value) -> Outcome {
-        self.stub_script_of(Which::First, script)
+        self.stub_script_of(HostAdapter::First, script)
     }
 
     /// Gives one of the stubs a script. Before the host is started.
@@ -124,7 +124,7 @@ impl Trial {
     /// # Errors
     ///
     /// When the script is wrong or cannot be written.
-    pub(crate) fn stub_script_of(&mut self, which: Which, script: &Value) -> Outcome {
+    pub(crate) fn stub_script_of(&mut self, which: HostAdapter, script: &Value) -> Outcome {
         let text = script.to_string();
         stub::check_script(&text)
             .map_err(|error| Stop::Harness(format!("the stub's script: {error}")))?;
@@ -133,12 +133,12 @@ impl Trial {
     }
 
     /// The stub's log.
-    pub(crate) fn log_path(&self, which: Which) -> PathBuf {
+    pub(crate) fn log_path(&self, which: HostAdapter) -> PathBuf {
         self.path(which.log())
     }
 
     /// The command by which the stub is launched, quoted for a shell.
-    pub(crate) fn stub_command(&self, which: Which) -> String {
+    pub(crate) fn stub_command(&self, which: HostAdapter) -> String {
         let path = |path: PathBuf| path.display().to_string();
         shell_words::join([
             path(self.subject.stub.clone()),
@@ -155,13 +155,13 @@ impl Trial {
         if self.subject.side != Side::Host {
             return self.subject.command.clone();
         }
-        let first = self.stub_command(Which::First);
-        let second = self.stub_command(Which::Second);
+        let first = self.stub_command(HostAdapter::First);
+        let second = self.stub_command(HostAdapter::Second);
         let journal = self.path("journal").display().to_string();
         let fill = |argument: &String| {
-            let adapters = argument.replace(Which::First.placeholder(), &first);
+            let adapters = argument.replace(HostAdapter::First.placeholder(), &first);
             adapters
-                .replace(Which::Second.placeholder(), &second)
+                .replace(HostAdapter::Second.placeholder(), &second)
                 .replace("{journal}", &journal)
         };
         self.subject.command.iter().map(fill).collect()
@@ -172,11 +172,11 @@ impl Trial {
         if self.subject.side != Side::Host || !self.stubs.tails.is_empty() {
             return Ok(());
         }
-        for which in [Which::First, Which::Second] {
+        for which in [HostAdapter::First, HostAdapter::Second] {
             if !self.path(which.script()).exists() {
                 std::fs::write(self.path(which.script()), "{}")?;
             }
-            let tail = Tail::follow(
+            let tail = LogTail::follow(
                 self.log_path(which),
                 self.history.clone(),
                 self.stubs.starts.clone(),
@@ -187,25 +187,25 @@ impl Trial {
     }
 
     /// Everything on the lower links, in the order in which the runner learnt of it.
-    pub(crate) fn below(&self) -> Vec<Below> {
+    pub(crate) fn below(&self) -> Vec<LowerMessage> {
         self.stubs.catch_up();
         let mut below = Vec::new();
         self.history.scan(0, |index, record| {
-            below.extend(Below::from_record(index, record));
+            below.extend(LowerMessage::from_record(index, record));
             None::<()>
         });
         below
     }
 
     /// Returns the messages of hosts on the lower links.
-    pub(crate) fn written(&self) -> Vec<Below> {
+    pub(crate) fn written(&self) -> Vec<LowerMessage> {
         let mut below = self.below();
         below.retain(|below| below.by == Side::Host);
         below
     }
 
     /// Returns the host's messages to the stub in a session.
-    pub(crate) fn written_to(&self, lower: &Lower) -> Vec<ReceivedMessage> {
+    pub(crate) fn written_to(&self, lower: &StubbedSession) -> Vec<ReceivedMessage> {
         let of = self.below_of(lower).into_iter();
         of.filter(|below| below.by == Side::Host)
             .map(|below| below.seen)
@@ -213,14 +213,14 @@ impl Trial {
     }
 
     /// Returns the messages between host and stub in a session.
-    pub(crate) fn below_of(&self, lower: &Lower) -> Vec<Below> {
+    pub(crate) fn below_of(&self, lower: &StubbedSession) -> Vec<LowerMessage> {
         let mut below = self.below();
         below.retain(|below| below.process == lower.process && below.seen.session() == lower.id);
         below
     }
 
     /// Returns the host's messages of a type to the stub in a session.
-    pub(crate) fn told(&self, lower: &Lower, kind: &str) -> Vec<ReceivedMessage> {
+    pub(crate) fn told(&self, lower: &StubbedSession, kind: &str) -> Vec<ReceivedMessage> {
         let mut told = self.written_to(lower);
         told.retain(|seen| seen.kind() == kind);
         told
@@ -231,10 +231,10 @@ impl Trial {
         &self,
         from: usize,
         within: Duration,
-        wanted: impl Fn(&Below) -> bool,
-    ) -> Option<Below> {
+        wanted: impl Fn(&LowerMessage) -> bool,
+    ) -> Option<LowerMessage> {
         self.history.wait(from, within, |index, record| {
-            Below::from_record(index, record).filter(&wanted)
+            LowerMessage::from_record(index, record).filter(&wanted)
         })
     }
 
@@ -242,7 +242,7 @@ impl Trial {
     pub(crate) fn wait_written(
         &self,
         from: usize,
-        lower: &Lower,
+        lower: &StubbedSession,
         kind: &str,
         within: Duration,
     ) -> Option<ReceivedMessage> {
@@ -255,7 +255,7 @@ impl Trial {
     pub(crate) fn wait_between(
         &self,
         from: usize,
-        lower: &Lower,
+        lower: &StubbedSession,
         within: Duration,
         wanted: impl Fn(Side, &ReceivedMessage) -> bool,
     ) -> Option<ReceivedMessage> {
@@ -276,7 +276,7 @@ impl Trial {
     pub(crate) fn expect_told_within(
         &self,
         from: usize,
-        lower: &Lower,
+        lower: &StubbedSession,
         kind: &str,
         within: Duration,
     ) -> Outcome<ReceivedMessage> {
@@ -299,7 +299,7 @@ impl Trial {
     /// # Errors
     ///
     /// A failure under this case's clause when nothing of it reaches the stub.
-    pub(crate) fn lower(&self, session: &CaseSession) -> Outcome<Lower> {
+    pub(crate) fn lower(&self, session: &CaseSession) -> Outcome<StubbedSession> {
         let named = self
             .below()
             .into_iter()
@@ -312,7 +312,7 @@ impl Trial {
             })
         });
         match found {
-            Some(below) => Ok(Lower {
+            Some(below) => Ok(StubbedSession {
                 process: below.process,
                 id: below.seen.session().to_owned(),
             }),
@@ -337,7 +337,7 @@ impl Trial {
     ///
     /// When its file cannot be made.
     pub(crate) fn cue(&self, name: &str) -> Outcome {
-        for which in [Which::First, Which::Second] {
+        for which in [HostAdapter::First, HostAdapter::Second] {
             stub::give_cue(&self.log_path(which), name)?;
         }
         Ok(())
@@ -357,7 +357,7 @@ impl Trial {
 
     /// Kills the children that the stub left by instruction, so that they do not count as left by the host.
     pub(crate) fn kill_children(&self) {
-        let logs = [Which::First, Which::Second].map(|which| self.log_path(which));
+        let logs = [HostAdapter::First, HostAdapter::Second].map(|which| self.log_path(which));
         process::kill_all(|args| logs.iter().any(|log| stub::is_child(args, log)));
     }
 
@@ -377,7 +377,7 @@ impl Trial {
 }
 
 /// Returns true if this is an input with the instructions of a session.
-fn is_for(below: &Below, session: &CaseSession) -> bool {
+fn is_for(below: &LowerMessage, session: &CaseSession) -> bool {
     below.by == Side::Host
         && below.seen.kind() == "user.input"
         && named_in(below.seen.text("content")).as_deref() == Some(session.id())

@@ -8,7 +8,7 @@ use super::{ReceivedMessage, Trial};
 use crate::{
     history::{PipePair, Record, RecordedEvent},
     process::Process,
-    verdict::{Ground, Outcome, Stop},
+    verdict::{EvidenceGround, Outcome, Stop},
     wire,
 };
 
@@ -309,7 +309,7 @@ impl Trial {
                 let got = self
                     .exit_text()
                     .unwrap_or_else(|| self.what_came(from, session));
-                self.late_in(session, self.finding(expected, got, Ground::Late))
+                self.late_in(session, self.finding(expected, got, EvidenceGround::Late))
             }
         }
     }

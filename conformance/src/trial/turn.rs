@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{CaseSession, ReceivedMessage, Trial};
-use crate::verdict::{Ground, Outcome};
+use crate::verdict::{EvidenceGround, Outcome};
 
 /// A turn that has ended.
 #[derive(Debug, Clone)]
@@ -209,11 +209,11 @@ impl Trial {
         session: &CaseSession,
         nth: usize,
         began: Instant,
-    ) -> Result<ReceivedMessage, (String, Ground)> {
+    ) -> Result<ReceivedMessage, (String, EvidenceGround)> {
         if let Some(exit) = self.exit_text() {
             return self
                 .nth_end(session, nth, Duration::from_millis(200))
-                .ok_or((exit, Ground::Seen));
+                .ok_or((exit, EvidenceGround::Seen));
         }
         let fence = self.fence();
         let more = match &fence {
@@ -229,7 +229,7 @@ impl Trial {
             return Ok(end);
         }
         Err(match (self.exit_text(), fence) {
-            (Some(exit), _) => (exit, Ground::Seen),
+            (Some(exit), _) => (exit, EvidenceGround::Seen),
             // A machine that serves another session in time is not what is slow.
             (None, Ok(took)) => (
                 format!(
@@ -237,9 +237,9 @@ impl Trial {
                     began.elapsed()
                 ),
                 if took * 4 > self.bounds.deadline {
-                    Ground::Late
+                    EvidenceGround::Late
                 } else {
-                    Ground::Seen
+                    EvidenceGround::Seen
                 },
             ),
             (None, Err(_)) => (
@@ -247,7 +247,7 @@ impl Trial {
                     "no `turn.complete` for {:.1?}, and a fresh session was not served either",
                     began.elapsed()
                 ),
-                Ground::Late,
+                EvidenceGround::Late,
             ),
         })
     }

@@ -12,8 +12,8 @@ use crate::{
     fields::{Field, Fields},
     message::{Message, pong},
     negotiation::{Start, most_sessions},
-    schema::Exts,
-    session::{AdapterProcess, AdapterSession, Announced, TurnInput, digest},
+    schema::ExtensionSet,
+    session::{AdapterProcess, AdapterSession, AnnouncedFile, TurnInput, digest},
     switches::{
         Mutant::{self, *},
         Variant::*,
@@ -144,7 +144,10 @@ impl Inbox {
             "user.input" => self.input(session, fields)?,
             "file.input" => {
                 let file = file(fields)?;
-                if session.has(Exts::LARGE) && !broken(DigestUnchecked) && file.differs(fields) {
+                if session.has(ExtensionSet::LARGE)
+                    && !broken(DigestUnchecked)
+                    && file.differs(fields)
+                {
                     session.tell(refused(session, &file.name));
                     return Some(());
                 }
@@ -179,7 +182,7 @@ impl Inbox {
                     all.for_each(|(other, id)| other.answer_permission(&id, fields));
                 }
             }
-            "input.response" if session.has(Exts::QUESTIONS) => {
+            "input.response" if session.has(ExtensionSet::QUESTIONS) => {
                 session.answer_question(&required(fields.id("request_id"))?, fields);
             }
             "stop" => {
@@ -188,16 +191,16 @@ impl Inbox {
                     .text("reason")
                     .optional()
                     .filter(|reason| is_reason(reason));
-                let reason = reason.filter(|_| session.has(Exts::TURNS));
+                let reason = reason.filter(|_| session.has(ExtensionSet::TURNS));
                 if broken(StopStopsAll) {
                     self.process.stop_all();
                 }
                 session.stop(turn_id, reason);
             }
             "session.close" => self.close(session),
-            "session.update" if session.has(Exts::OPTIONS) => session.update(fields),
-            "flow.pause" if session.has(Exts::FLOW) => session.pause(),
-            "flow.resume" if session.has(Exts::FLOW) => {
+            "session.update" if session.has(ExtensionSet::OPTIONS) => session.update(fields),
+            "flow.pause" if session.has(ExtensionSet::FLOW) => session.pause(),
+            "flow.resume" if session.has(ExtensionSet::FLOW) => {
                 session.resume();
                 if session.is_over() {
                     self.process.forget(session);
@@ -222,7 +225,7 @@ impl Inbox {
             content
         };
         let turn_id = turn_id(session, fields)?;
-        let content = match in_a_file(fields).filter(|_| session.has(Exts::LARGE)) {
+        let content = match in_a_file(fields).filter(|_| session.has(ExtensionSet::LARGE)) {
             Some(Ok(text)) if !broken(LargeUnread) => text,
             Some(Err(why)) if !broken(LargeUnread) => {
                 session.refuse_input(turn_id, &why);
@@ -230,7 +233,7 @@ impl Inbox {
             }
             _ => content,
         };
-        let with_turns = session.has(Exts::TURNS);
+        let with_turns = session.has(ExtensionSet::TURNS);
         let message_id = if with_turns {
             some_id(fields.optional_id("message_id"))?
         } else {
@@ -264,10 +267,10 @@ impl Inbox {
         let world = &self.process.world;
         world
             .knows_control
-            .fetch_or(start.agreed.has(Exts::CONTROL), Ordering::Relaxed);
+            .fetch_or(start.agreed.has(ExtensionSet::CONTROL), Ordering::Relaxed);
         world
             .knows_resume
-            .fetch_or(start.agreed.has(Exts::RESUME), Ordering::Relaxed);
+            .fetch_or(start.agreed.has(ExtensionSet::RESUME), Ordering::Relaxed);
         world.set_newest(&id);
         if broken(OneSession) {
             self.process
@@ -405,14 +408,14 @@ fn some_id(field: Field<String>) -> Option<Option<String>> {
     reason = "the outer option is `None` if the message is dropped"
 )]
 fn turn_id(session: &AdapterSession, fields: &Fields<'_>) -> Option<Option<String>> {
-    if session.has(Exts::TURNS) {
+    if session.has(ExtensionSet::TURNS) {
         some_id(fields.optional_id("turn_id"))
     } else {
         Some(None)
     }
 }
 
-fn file(fields: &Fields<'_>) -> Option<Announced> {
+fn file(fields: &Fields<'_>) -> Option<AnnouncedFile> {
     let path = required(fields.text("file_path")).filter(|path| path.starts_with('/'))?;
     if broken(MissingFileExits) && std::fs::File::open(&path).is_err() {
         std::process::exit(1);
@@ -429,7 +432,7 @@ fn file(fields: &Fields<'_>) -> Option<Announced> {
     }
     let mime = fields.text("file_mime_type").optional();
     let mime = mime.unwrap_or_else(|| "application/octet-stream".to_owned());
-    Some(Announced { name, mime, path })
+    Some(AnnouncedFile { name, mime, path })
 }
 
 fn is_reason(reason: &str) -> bool {
@@ -469,7 +472,7 @@ fn too_long(session: &AdapterSession) -> Message {
 
 /// An `error` that ends nothing, or its text if the session does not take events.
 fn report_error(session: &AdapterSession, category: &str, text: &str) -> Message {
-    if !session.has(Exts::EVENTS) {
+    if !session.has(ExtensionSet::EVENTS) {
         return Message::system(text);
     }
     Message::new("error")

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     fields::{Field, Fields},
     message::{Members, Message},
-    schema::Exts,
+    schema::ExtensionSet,
     switches::{Mutant::*, Variant::*, broken, varied},
 };
 
@@ -19,7 +19,7 @@ pub(crate) struct Start {
     pub(crate) protocol: Option<u64>,
     /// True if the host mentions extensions at all. Otherwise only the core is written.
     pub(crate) offered: bool,
-    pub(crate) agreed: Exts,
+    pub(crate) agreed: ExtensionSet,
     /// The conversation to resume: absent, or its native id, which may be missing.
     pub(crate) resume: Option<Option<String>>,
     pub(crate) options: ActiveOptions,
@@ -29,12 +29,12 @@ impl Start {
     /// Reads the fields of extensions; each that is odd is absent ([msg.5]).
     pub(crate) fn read(fields: &Fields<'_>) -> Self {
         let offer = fields.texts("extensions").optional().unwrap_or_default();
-        let agreed = Exts::named(&offer);
+        let agreed = ExtensionSet::named(&offer);
         if broken(UnknownExtensionExits) && offer.len() > agreed.names().len() {
             std::process::exit(1);
         }
         let resume = match fields.value("resume") {
-            Field::Is(Value::Object(resume)) if agreed.has(Exts::RESUME) => {
+            Field::Is(Value::Object(resume)) if agreed.has(ExtensionSet::RESUME) => {
                 let native = if varied(ResumesByParams) {
                     resume.get("params").and_then(|params| params.get("from"))
                 } else {
@@ -44,7 +44,7 @@ impl Start {
             }
             _ => None,
         };
-        let options = if agreed.has(Exts::OPTIONS) {
+        let options = if agreed.has(ExtensionSet::OPTIONS) {
             ActiveOptions::read(fields)
         } else {
             ActiveOptions::default()
@@ -74,7 +74,7 @@ impl Start {
         }
         let mut extensions = self.agreed.names();
         if broken(ReadyClaimsAll) {
-            extensions = Exts::ALL.names();
+            extensions = ExtensionSet::ALL.names();
         }
         let asked = self.protocol.unwrap_or(PROTOCOL);
         let protocol = if broken(ProtocolEchoed) {
@@ -92,7 +92,7 @@ impl Start {
         if !varied(DeclaresNothing) {
             ready = ready.with("capabilities", capabilities(self.agreed));
         }
-        if self.agreed.has(Exts::TURNS) {
+        if self.agreed.has(ExtensionSet::TURNS) {
             ready = ready.with("input_modes", json!(["queue", "steer"]));
         }
         if !varied(LateFacts) {
@@ -100,7 +100,7 @@ impl Start {
                 .members
                 .extend(facts(self.agreed, &self.options, native_id, context));
         }
-        if self.agreed.has(Exts::OPTIONS) {
+        if self.agreed.has(ExtensionSet::OPTIONS) {
             let applied = if broken(AppliesAllOptions) {
                 self.options.asked.clone()
             } else {
@@ -117,19 +117,19 @@ impl Start {
 
 /// Returns the agent's information about a session, sent at once or a little later.
 pub(crate) fn facts(
-    agreed: Exts,
+    agreed: ExtensionSet,
     options: &ActiveOptions,
     native_id: &str,
     context: Option<&str>,
 ) -> Members {
     let mut facts = Members::new();
-    if agreed.has(Exts::RESUME) {
+    if agreed.has(ExtensionSet::RESUME) {
         if tells_native_ids() {
             facts.insert("native_session_id".to_owned(), native_id.into());
         }
         facts.extend(context.map(|context| ("context".to_owned(), context.into())));
     }
-    if agreed.has(Exts::OPTIONS) {
+    if agreed.has(ExtensionSet::OPTIONS) {
         facts.extend(options.in_force());
     }
     facts
@@ -154,8 +154,8 @@ pub(crate) fn most_sessions() -> Option<(usize, usize)> {
     }
 }
 
-fn capabilities(agreed: Exts) -> Value {
-    let resumes = agreed.has(Exts::RESUME);
+fn capabilities(agreed: ExtensionSet) -> Value {
+    let resumes = agreed.has(ExtensionSet::RESUME);
     let mut capabilities = json!({
         "native_session_ids": resumes && !varied(ResumesByParams),
         "turn_completion": true,

@@ -13,8 +13,8 @@ use trunkline_conformance_mutants::hex;
 use self::script::{Operation, Script};
 use crate::{
     message::{Members, Message},
-    schema::Exts,
-    session::{AdapterTurn, Over, TurnEnd},
+    schema::ExtensionSet,
+    session::{AdapterTurn, TurnAbort, TurnEnd},
     switches::{Mutant::*, Variant::*, broken, varied},
 };
 
@@ -56,7 +56,7 @@ const NAMES: [&str; 22] = [
 const REMEMBERED: &str = "remembered";
 
 /// Serves one turn. An input for which there was no room has no content.
-pub(crate) fn answer(turn: &AdapterTurn, content: Option<String>) -> Result<TurnEnd, Over> {
+pub(crate) fn answer(turn: &AdapterTurn, content: Option<String>) -> Result<TurnEnd, TurnAbort> {
     turn.over()?;
     let Some(content) = content else {
         return Ok(TurnEnd::failed("busy", "too much waits in this session"));
@@ -68,7 +68,7 @@ pub(crate) fn answer(turn: &AdapterTurn, content: Option<String>) -> Result<Turn
     }
 }
 
-fn ordinary(turn: &AdapterTurn, content: &str) -> Result<TurnEnd, Over> {
+fn ordinary(turn: &AdapterTurn, content: &str) -> Result<TurnEnd, TurnAbort> {
     if broken(EmptyContentLeftOut) && content.is_empty() {
         turn.emit(Message::output(""))?;
     }
@@ -121,7 +121,7 @@ impl Names {
         };
         let serial = || turn.session.process.world.serial();
         match () {
-            () if !turn.has(Exts::EVENTS) => Self::default(),
+            () if !turn.has(ExtensionSet::EVENTS) => Self::default(),
             () if varied(NamesMessages) => names(serial(), serial()),
             () if broken(MessageIdsRestart) => names(1, serial()),
             () if broken(ToolCallIdsRestart) => names(serial(), 1),
@@ -130,7 +130,7 @@ impl Names {
     }
 }
 
-fn run(turn: &AdapterTurn, script: Script) -> Result<TurnEnd, Over> {
+fn run(turn: &AdapterTurn, script: Script) -> Result<TurnEnd, TurnAbort> {
     for step in script.steps {
         turn.over()?;
         if let Some(end) = take(turn, Operation::from_step(step), &script.text)? {
@@ -141,7 +141,11 @@ fn run(turn: &AdapterTurn, script: Script) -> Result<TurnEnd, Over> {
 }
 
 /// Executes one step. If the turn ends with it, returns the end.
-fn take(turn: &AdapterTurn, mut operation: Operation, text: &str) -> Result<Option<TurnEnd>, Over> {
+fn take(
+    turn: &AdapterTurn,
+    mut operation: Operation,
+    text: &str,
+) -> Result<Option<TurnEnd>, TurnAbort> {
     match operation.name.as_str() {
         "hello" => {
             let version = env!("CARGO_PKG_VERSION");
@@ -221,7 +225,7 @@ fn take(turn: &AdapterTurn, mut operation: Operation, text: &str) -> Result<Opti
                 .filter(|reason| REASONS.contains(&reason.as_str()));
             turn.session
                 .end(reason.as_deref().unwrap_or("finished"), None);
-            return Err(Over::Closed);
+            return Err(TurnAbort::Closed);
         }
         "exit" => std::process::exit(i32::try_from(operation.number()).unwrap_or(1)),
         "abort" => std::process::abort(),
@@ -245,7 +249,7 @@ const REASONS: [&str; 7] = [
 ];
 
 /// Says data.
-fn say(turn: &AdapterTurn, data: &Value) -> Result<(), Over> {
+fn say(turn: &AdapterTurn, data: &Value) -> Result<(), TurnAbort> {
     turn.emit(Message::output(&data.to_string()))
 }
 
@@ -266,7 +270,12 @@ fn fail(why: Option<&str>) -> TurnEnd {
     TurnEnd::failed("other", why.unwrap_or("the script fails"))
 }
 
-fn burst(turn: &AdapterTurn, pieces: u64, bytes: u64, letter: Option<String>) -> Result<(), Over> {
+fn burst(
+    turn: &AdapterTurn,
+    pieces: u64,
+    bytes: u64,
+    letter: Option<String>,
+) -> Result<(), TurnAbort> {
     let letter = letter
         .filter(|letter| letter.len() == 1)
         .unwrap_or_else(|| "x".to_owned());
@@ -296,7 +305,7 @@ fn burst(turn: &AdapterTurn, pieces: u64, bytes: u64, letter: Option<String>) ->
     Ok(())
 }
 
-fn busy(turn: &AdapterTurn, time: Option<Duration>) -> Result<(), Over> {
+fn busy(turn: &AdapterTurn, time: Option<Duration>) -> Result<(), TurnAbort> {
     let until = time.map(|time| Instant::now() + time.min(Duration::from_secs(86_400)));
     loop {
         let left = until.map_or(TICK, |until| {
@@ -313,7 +322,7 @@ fn busy(turn: &AdapterTurn, time: Option<Duration>) -> Result<(), Over> {
 }
 
 /// Writes a file and announces it once it is complete ([file.3]).
-fn file(turn: &AdapterTurn, operation: &mut Operation) -> Result<Option<TurnEnd>, Over> {
+fn file(turn: &AdapterTurn, operation: &mut Operation) -> Result<Option<TurnEnd>, TurnAbort> {
     let name = operation.text().unwrap_or_else(|| "probe.bin".to_owned());
     let mime = operation
         .text()
@@ -344,7 +353,7 @@ fn file(turn: &AdapterTurn, operation: &mut Operation) -> Result<Option<TurnEnd>
     } else {
         announcement.with("file_mime_type", mime)
     };
-    let announcement = match turn.session.has(Exts::LARGE) {
+    let announcement = match turn.session.has(ExtensionSet::LARGE) {
         true => announcement
             .with("size", bytes)
             .with("sha256", hex(&hmac_sha256::Hash::hash(&vec![b'x'; bytes]))),

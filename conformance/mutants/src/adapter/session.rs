@@ -22,7 +22,7 @@ use trunkline_conformance_mutants::{
 
 pub(crate) use self::{
     ending::TurnEnd,
-    ledger::{Announced, Ledger, digest},
+    ledger::{AnnouncedFile, Ledger, digest},
     process::AdapterProcess,
     requests::{HostReply, OfferedChoice, WaitingRequest, allows},
     turn::AdapterTurn,
@@ -32,7 +32,7 @@ use crate::{
     fields::Fields,
     message::{Members, Message},
     negotiation::{ActiveOptions, PROTOCOL, Start, facts},
-    schema::Exts,
+    schema::ExtensionSet,
     switches::{Mutant::*, Variant::*, broken, varied},
     world::{Memory, Values},
 };
@@ -46,7 +46,7 @@ const OVERRUN: usize = 64 * 1024 * 1024;
 
 /// Reason why a turn cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Over {
+pub(crate) enum TurnAbort {
     /// Stopped.
     Stopped,
     /// Its session is closed.
@@ -57,7 +57,7 @@ pub(crate) enum Over {
 #[derive(Debug)]
 pub(crate) struct AdapterSession {
     pub(crate) id: String,
-    pub(crate) agreed: Exts,
+    pub(crate) agreed: ExtensionSet,
     pub(crate) process: Arc<AdapterProcess>,
     /// The agent's own id of it.
     native_id: String,
@@ -200,7 +200,7 @@ impl AdapterSession {
         session
     }
 
-    pub(crate) fn has(&self, extension: Exts) -> bool {
+    pub(crate) fn has(&self, extension: ExtensionSet) -> bool {
         self.agreed.has(extension)
     }
 
@@ -221,7 +221,7 @@ impl AdapterSession {
             return;
         }
         self.send(&mut state, Message::output("(at work) "));
-        if self.has(Exts::OPTIONS) {
+        if self.has(ExtensionSet::OPTIONS) {
             let info = Message::with_members("session.info", state.options.in_force());
             self.send(&mut state, info);
         }

@@ -24,7 +24,7 @@ pub(crate) struct Agent {
 
 /// Permission to start a process.
 #[derive(Debug)]
-pub(crate) enum Leave {
+pub(crate) enum StartPermit {
     Now,
     Later,
     Never(String),
@@ -47,20 +47,20 @@ impl Agent {
         }
     }
 
-    pub(crate) fn leave(&mut self, now: Instant) -> Leave {
+    pub(crate) fn leave(&mut self, now: Instant) -> StartPermit {
         if broken(RestartStorm) {
-            return Leave::Now;
+            return StartPermit::Now;
         }
         if let Some((at, why)) = &self.failed {
             if now < *at + REST {
-                return Leave::Never(why.clone());
+                return StartPermit::Never(why.clone());
             }
             self.failed = None;
             self.failures.clear();
         }
         match self.not_before {
-            Some(at) if now < at => Leave::Later,
-            _ => Leave::Now,
+            Some(at) if now < at => StartPermit::Later,
+            _ => StartPermit::Now,
         }
     }
 

@@ -4,7 +4,7 @@ use trunkline_conformance_mutants::json::quote;
 
 use crate::message::Message;
 use crate::relay::Relay;
-use crate::schema::Exts;
+use crate::schema::ExtensionSet;
 use crate::session::HubSession;
 use crate::switches::{Mutant::*, broken};
 
@@ -22,14 +22,14 @@ impl Relay {
     pub(crate) fn pong(&mut self, ping: &Message) {
         if broken(PipePassedOn) {
             for process in self.processes.values() {
-                process.stdin.push(ping.encode(Exts::ALL));
+                process.stdin.push(ping.encode(ExtensionSet::ALL));
             }
         }
         let mut pong = Message::up("pong", "");
         if let Some(nonce) = ping.raw("nonce") {
             pong.set("nonce", nonce.to_owned());
         }
-        self.hub.push_of_the_pipe(pong.encode(Exts::ALL));
+        self.hub.push_of_the_pipe(pong.encode(ExtensionSet::ALL));
     }
 
     pub(crate) fn list_agents(&mut self, message: &Message) {
@@ -44,7 +44,7 @@ impl Relay {
         let result = Message::up("agents.list.result", "")
             .with_raw("request_id", message.raw("request_id").unwrap_or("\"\""))
             .with_raw("agents", serde_json::Value::from(agents).to_string());
-        self.hub.push_of_the_pipe(result.encode(Exts::ALL));
+        self.hub.push_of_the_pipe(result.encode(ExtensionSet::ALL));
     }
 
     /// Answers `sessions.list` for any agent by an error ([relay.10]).
@@ -58,14 +58,14 @@ impl Relay {
         if !broken(OwnListEmpty) {
             result = result.with("error", "this relay keeps no list of sessions");
         }
-        self.hub.push_of_the_pipe(result.encode(Exts::ALL));
+        self.hub.push_of_the_pipe(result.encode(ExtensionSet::ALL));
     }
 
     /// Passes a steer on where the agent takes it; else nothing was delivered ([turn.10]).
     pub(crate) fn steer(&mut self, session: &mut HubSession, message: &Message) {
         let message_id = message.text("message_id");
         let able = session.wire.as_ref().is_some_and(|wire| wire.steers)
-            && session.agreed().has(Exts::TURNS);
+            && session.agreed().has(ExtensionSet::TURNS);
         let running = session.is_running();
         if let Some(id) = message_id.clone()
             && running
@@ -106,14 +106,14 @@ impl Relay {
 
     /// Passes an update on where the agent takes it; else nothing has changed.
     pub(crate) fn update(&mut self, session: &mut HubSession, update: &Message) {
-        let able = session.agreed().has(Exts::OPTIONS);
+        let able = session.agreed().has(ExtensionSet::OPTIONS);
         if able || broken(TypesBeforeReady) {
             session.updates += 1;
             if broken(TypesBeforeReady)
                 && let Some(wire) = &session.wire
                 && let Some(process) = self.processes.get(&wire.process)
             {
-                process.stdin.push(update.encode(Exts::ALL));
+                process.stdin.push(update.encode(ExtensionSet::ALL));
                 return;
             }
             self.write(session, update);

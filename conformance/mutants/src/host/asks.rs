@@ -6,7 +6,7 @@ use trunkline_conformance_mutants::json::quote;
 
 use crate::message::Message;
 use crate::relay::Relay;
-use crate::schema::Exts;
+use crate::schema::ExtensionSet;
 use crate::session::{HubRequest, HubSession};
 use crate::switches::{Mutant::*, broken};
 
@@ -41,7 +41,7 @@ impl Relay {
             options: options(&message),
             at: Instant::now(),
         };
-        if question && !session.hub.has(Exts::QUESTIONS) {
+        if question && !session.hub.has(ExtensionSet::QUESTIONS) {
             self.say(session, &message);
             self.write_denial(session, &request, "policy");
             return;

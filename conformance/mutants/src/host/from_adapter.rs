@@ -12,7 +12,7 @@ use trunkline_conformance_mutants::{
 
 use crate::message::{Message, MessageFault};
 use crate::relay::Relay;
-use crate::schema::Exts;
+use crate::schema::ExtensionSet;
 use crate::session::{ForcedEnd, HubSession};
 use crate::switches::{Mutant::*, broken};
 
@@ -143,13 +143,13 @@ impl Relay {
             let named = message.strings("extensions").unwrap_or_default();
             let ready = message.kind == "session.ready";
             let agreed = if ready {
-                Exts::named(&named)
+                ExtensionSet::named(&named)
             } else {
-                Exts::CORE
+                ExtensionSet::CORE
             };
             wire.agreed = Some(agreed);
             if broken(ReadyAfterAgent) {
-                self.say_ready(session, session.hub != Exts::CORE);
+                self.say_ready(session, session.hub != ExtensionSet::CORE);
             }
             if !session.restrictions.is_empty() && !self.enforce(session, &message) {
                 return;
@@ -160,7 +160,7 @@ impl Relay {
         }
         let Some(wire) = &session.wire else { return };
         let agreed = if broken(UnagreedPassed) {
-            Exts::ALL
+            ExtensionSet::ALL
         } else {
             wire.agreed()
         };
@@ -207,7 +207,7 @@ impl Relay {
         if message.is_true("history") {
             return TurnScope::Outside;
         }
-        if !wire.agreed().has(Exts::TURNS) {
+        if !wire.agreed().has(ExtensionSet::TURNS) {
             return if running.is_some() {
                 TurnScope::Running
             } else {

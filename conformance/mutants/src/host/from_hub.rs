@@ -9,9 +9,9 @@ use trunkline_conformance_mutants::{json::quote, lines::InputLine};
 use crate::files::{harmless, hold_to, place};
 use crate::message::{Message, MessageFault};
 use crate::relay::Relay;
-use crate::schema::Exts;
-use crate::session::{ForcedEnd, Held, HubSession, HubTurn, Stop};
-use crate::starts::{RESTRICTIONS, Ready};
+use crate::schema::ExtensionSet;
+use crate::session::{ForcedEnd, HeldMessage, HubSession, HubTurn, WrittenStop};
+use crate::starts::{RESTRICTIONS, SessionReadiness};
 use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
 /// Inputs that wait in one session; further ones are refused as `busy`.
@@ -79,7 +79,7 @@ impl Relay {
             .values()
             .filter(|process| process.used.contains(&message.session))
         {
-            process.stdin.push(message.encode(Exts::CORE));
+            process.stdin.push(message.encode(ExtensionSet::CORE));
         }
     }
 
@@ -88,7 +88,7 @@ impl Relay {
             return;
         }
         let offered = start.strings("extensions").unwrap_or_default();
-        let hub = Exts::named(&offered);
+        let hub = ExtensionSet::named(&offered);
         let wanted = start.text("agent_id");
         let agent = match &wanted {
             None => Some(0),
@@ -125,7 +125,7 @@ impl Relay {
             self.close_by_itself(&mut session, "refused", "permission_denied", &text);
         } else if !varied(Vh08)
             && !broken(FileBeforeStart)
-            && let Ready::Never(why) = self.ensure_wire(&mut session)
+            && let SessionReadiness::Never(why) = self.ensure_wire(&mut session)
         {
             self.report(&mut session, "process_exit", &why);
         }
@@ -194,7 +194,7 @@ impl Relay {
             "session.update" if session.ended.is_none() => {
                 session
                     .held
-                    .push_back(Held::Update(message.clone(), Instant::now()));
+                    .push_back(HeldMessage::Update(message.clone(), Instant::now()));
                 self.advance(session);
             }
             "flow.pause" => self.hub.pause(session.key, true),
@@ -221,7 +221,7 @@ impl Relay {
         let waiting = session
             .held
             .iter()
-            .filter(|held| matches!(held, Held::Input(_)))
+            .filter(|held| matches!(held, HeldMessage::Input(_)))
             .count();
         if broken(SecondInputLost) && session.turn.is_some()
             || broken(LongQueueLost) && waiting >= 3
@@ -264,7 +264,7 @@ impl Relay {
             );
             return;
         }
-        session.held.push_back(Held::Input(turn));
+        session.held.push_back(HeldMessage::Input(turn));
         if varied(Vh20) {
             let progress =
                 Message::up("progress", &session.id).with("message", "the input is accepted");
@@ -319,7 +319,7 @@ impl Relay {
         if file.raw("file_mime_type").is_none() {
             file.set("file_mime_type", quote("application/octet-stream"));
         }
-        session.held.push_back(Held::File(file));
+        session.held.push_back(HeldMessage::File(file));
         self.advance(session);
     }
 
@@ -330,8 +330,8 @@ impl Relay {
             let queued = session
                 .held
                 .iter()
-                .position(|held| matches!(held, Held::Input(turn) if turn.id == *id));
-            if let Some(Held::Input(turn)) = queued.and_then(|at| session.held.remove(at)) {
+                .position(|held| matches!(held, HeldMessage::Input(turn) if turn.id == *id));
+            if let Some(HeldMessage::Input(turn)) = queued.and_then(|at| session.held.remove(at)) {
                 self.say_end(session, &turn, &ForcedEnd::stopped("user"));
                 return;
             }
@@ -361,7 +361,7 @@ impl Relay {
         };
         let wire_id = turn.wire_id.clone();
         let due = broken(StopAfterOutput) || broken(StopBehindInput) && !turn.answered;
-        let stop = Stop {
+        let stop = WrittenStop {
             at: Instant::now(),
             reason: reason.map(str::to_owned),
             due,

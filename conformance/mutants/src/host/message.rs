@@ -2,7 +2,7 @@
 
 use trunkline_conformance_mutants::json;
 
-use crate::schema::{DOWN, Exts, FieldType, Shape, UP, of_the_pipe, typed};
+use crate::schema::{DOWN, ExtensionSet, FieldType, Shape, UP, of_the_pipe, typed};
 use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
 /// The longest identifier, in bytes ([msg.1], [msg.6]).
@@ -30,10 +30,10 @@ pub(crate) enum MessageFault {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Message {
     pub(crate) kind: &'static str,
-    pub(crate) needs: Exts,
+    pub(crate) needs: ExtensionSet,
     pub(crate) session: String,
     /// Each field as JSON text for the wire, with its extension.
-    fields: Vec<(String, Exts, String)>,
+    fields: Vec<(String, ExtensionSet, String)>,
 }
 
 impl Message {
@@ -51,7 +51,7 @@ impl Message {
         let needs = table
             .iter()
             .find(|shape| shape.kind == kind)
-            .map_or(Exts::CORE, |shape| shape.needs);
+            .map_or(ExtensionSet::CORE, |shape| shape.needs);
         Self {
             kind,
             needs,
@@ -80,9 +80,9 @@ impl Message {
             .and_then(|shape| shape.fields().find(|field| field.0 == name))
             .map_or(
                 if name == "_meta" {
-                    Exts::SOME
+                    ExtensionSet::SOME
                 } else {
-                    Exts::CORE
+                    ExtensionSet::CORE
                 },
                 |field| field.3,
             );
@@ -133,12 +133,12 @@ impl Message {
     }
 
     /// Keeps what these extensions allow ([ext.2]).
-    pub(crate) fn fold(&mut self, allowed: Exts) {
+    pub(crate) fn fold(&mut self, allowed: ExtensionSet) {
         self.fields.retain(|(_, ext, _)| allowed.has(*ext));
     }
 
     /// The line, with its LF, as a peer that agreed on `allowed` may see it.
-    pub(crate) fn encode(&self, allowed: Exts) -> Vec<u8> {
+    pub(crate) fn encode(&self, allowed: ExtensionSet) -> Vec<u8> {
         let mut members = vec![
             format!("\"type\":\"{}\"", self.kind),
             format!("\"session_id\":{}", json::quote(&self.session)),
@@ -268,15 +268,19 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, MessageFault> {
         && (meta.raw.starts_with('{') && meta.raw.len() <= MAX_META || broken(MetaUnchecked))
         && !broken(MetaDropped)
     {
-        message
-            .fields
-            .push(("_meta".to_owned(), Exts::SOME, json::clean(meta.raw)));
+        message.fields.push((
+            "_meta".to_owned(),
+            ExtensionSet::SOME,
+            json::clean(meta.raw),
+        ));
     }
     if broken(UnknownFieldsPassed) {
         for member in &members {
-            message
-                .fields
-                .push((member.key.clone(), Exts::CORE, json::clean(member.raw)));
+            message.fields.push((
+                member.key.clone(),
+                ExtensionSet::CORE,
+                json::clean(member.raw),
+            ));
         }
     }
     if broken(UnknownFieldsBad) && !members.is_empty() {

@@ -17,7 +17,7 @@ use crate::child::ChildAdapter;
 use crate::event::{Credits, RelayEvent};
 use crate::message::Message;
 use crate::pipes;
-use crate::schema::Exts;
+use crate::schema::ExtensionSet;
 use crate::session::HubSession;
 use crate::switches::{Mutant::*, Variant::*, broken, varied};
 use crate::upstream::Upstream;
@@ -39,7 +39,7 @@ pub(crate) struct Relay {
     pub(crate) minted: u64,
     /// When the end began, and what comes next ([relay.9]).
     pub(crate) end: Option<Instant>,
-    pub(crate) forgotten: HashMap<String, (u64, Exts)>,
+    pub(crate) forgotten: HashMap<String, (u64, ExtensionSet)>,
     pub(crate) parked: Vec<RelayEvent>,
     pub(crate) last: String,
 }
@@ -230,7 +230,7 @@ impl Relay {
             || broken(WithdrawalToldCore) && message.kind == "permission.cancel"
         {
             let allowed = if broken(RichToCore) {
-                Exts::ALL
+                ExtensionSet::ALL
             } else {
                 session.hub
             };
@@ -273,7 +273,7 @@ impl Relay {
 
     /// Tells of a thing that went wrong and ends nothing ([relay.7]).
     pub(crate) fn report(&mut self, session: &mut HubSession, category: &str, text: &str) {
-        let core = !session.hub.has(Exts::EVENTS);
+        let core = !session.hub.has(ExtensionSet::EVENTS);
         if broken(RefusalUntold) || broken(RefusalUntoldCore) && core {
             return;
         }

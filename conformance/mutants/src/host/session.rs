@@ -8,7 +8,7 @@ use trunkline_conformance_mutants::json::quote;
 
 use crate::files::private_folder;
 use crate::message::Message;
-use crate::schema::Exts;
+use crate::schema::ExtensionSet;
 
 /// Limit of ended turns that are remembered, to distinguish late messages from foreign ones.
 const ENDED: usize = 1024;
@@ -21,16 +21,16 @@ pub(crate) struct HubSession {
     pub(crate) key: u64,
     pub(crate) agent: usize,
     /// Agreement with the hub.
-    pub(crate) hub: Exts,
+    pub(crate) hub: ExtensionSet,
     /// The hub's `session.start`.
     pub(crate) start: Message,
     /// The restrictions that the agent must honour before an input is written ([ext.7]).
     pub(crate) restrictions: Vec<String>,
     pub(crate) exchange: PathBuf,
     pub(crate) files: u64,
-    pub(crate) wire: Option<Wire>,
+    pub(crate) wire: Option<WireSession>,
     pub(crate) turn: Option<HubTurn>,
-    pub(crate) held: VecDeque<Held>,
+    pub(crate) held: VecDeque<HeldMessage>,
     /// Requests and questions that are open; they share their ids ([permission.4]).
     pub(crate) requests: Vec<HubRequest>,
     /// Steers that were passed on and are not answered.
@@ -66,13 +66,15 @@ impl HubSession {
     }
 
     /// The stop of the turn, if one was written.
-    pub(crate) fn stop(&self) -> Option<&Stop> {
+    pub(crate) fn stop(&self) -> Option<&WrittenStop> {
         self.turn.as_ref()?.stop.as_ref()
     }
 
     /// Returns the agreement with the adapter.
-    pub(crate) fn agreed(&self) -> Exts {
-        self.wire.as_ref().map_or(Exts::CORE, Wire::agreed)
+    pub(crate) fn agreed(&self) -> ExtensionSet {
+        self.wire
+            .as_ref()
+            .map_or(ExtensionSet::CORE, WireSession::agreed)
     }
 
     /// Names the turn that runs, if one does, in a message.
@@ -90,7 +92,7 @@ impl HubSession {
 
 /// Messages that are held back, in their order ([turn.11]).
 #[derive(Debug)]
-pub(crate) enum Held {
+pub(crate) enum HeldMessage {
     Input(HubTurn),
     File(Message),
     Update(Message, Instant),
@@ -98,11 +100,11 @@ pub(crate) enum Held {
 
 /// A session of the wire.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub(crate) struct WireSession {
     pub(crate) process: u64,
     pub(crate) id: String,
     /// Agreement with the adapter; unknown before its first message ([ext.2]).
-    pub(crate) agreed: Option<Exts>,
+    pub(crate) agreed: Option<ExtensionSet>,
     pub(crate) steers: bool,
     /// Maximum length of a line that the adapter reads, if it reported one ([frame.11]).
     pub(crate) max_line: Option<usize>,
@@ -116,7 +118,7 @@ pub(crate) struct Wire {
     pub(crate) order: VecDeque<String>,
 }
 
-impl Wire {
+impl WireSession {
     pub(crate) fn new(process: u64, id: String) -> Self {
         Self {
             process,
@@ -132,7 +134,7 @@ impl Wire {
         }
     }
 
-    pub(crate) fn agreed(&self) -> Exts {
+    pub(crate) fn agreed(&self) -> ExtensionSet {
         self.agreed.unwrap_or_default()
     }
 
@@ -159,12 +161,12 @@ pub(crate) struct HubTurn {
     pub(crate) written: Option<Instant>,
     pub(crate) answered: bool,
     pub(crate) heard: Instant,
-    pub(crate) stop: Option<Stop>,
+    pub(crate) stop: Option<WrittenStop>,
 }
 
 /// A stop that was written.
 #[derive(Debug)]
-pub(crate) struct Stop {
+pub(crate) struct WrittenStop {
     pub(crate) at: Instant,
     pub(crate) reason: Option<String>,
     /// True if a broken host must still write it.

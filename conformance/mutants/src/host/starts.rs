@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use trunkline_conformance_mutants::{json::quote, sleep};
 
-use crate::agent::Leave;
+use crate::agent::StartPermit;
 use crate::child::ChildAdapter;
 
 use crate::message::Message;
 use crate::relay::Relay;
-use crate::schema::Exts;
-use crate::session::{HubSession, Wire};
+use crate::schema::ExtensionSet;
+use crate::session::{HubSession, WireSession};
 use crate::switches::{Mutant::*, Variant::*, broken, find_fault, varied};
 
 /// The fields of `session.start` that an agent must honour or not be used ([ext.7]).
@@ -28,7 +28,7 @@ pub(crate) const RESTRICTIONS: [&str; 9] = [
 
 /// State of a session on the wire.
 #[derive(Debug)]
-pub(crate) enum Ready {
+pub(crate) enum SessionReadiness {
     Yes,
     Later,
     Never(String),
@@ -36,23 +36,23 @@ pub(crate) enum Ready {
 
 impl Relay {
     /// Gives a session its wire, and its agent a process.
-    pub(crate) fn ensure_wire(&mut self, session: &mut HubSession) -> Ready {
+    pub(crate) fn ensure_wire(&mut self, session: &mut HubSession) -> SessionReadiness {
         if session.wire.is_some() {
-            return Ready::Yes;
+            return SessionReadiness::Yes;
         }
         let number = match self.ensure_process(session.agent) {
             Ok(number) => number,
-            Err(Ready::Never(why)) if broken(SpawnFailureSilent) => {
+            Err(SessionReadiness::Never(why)) if broken(SpawnFailureSilent) => {
                 drop(why);
-                return Ready::Later;
+                return SessionReadiness::Later;
             }
             Err(other) => return other,
         };
         self.open_wire(session, number);
-        Ready::Yes
+        SessionReadiness::Yes
     }
 
-    fn ensure_process(&mut self, agent: usize) -> Result<u64, Ready> {
+    fn ensure_process(&mut self, agent: usize) -> Result<u64, SessionReadiness> {
         if let Some(number) = self.agents[agent].process
             && !varied(Vh05)
         {
@@ -60,9 +60,9 @@ impl Relay {
         }
         let now = Instant::now();
         match self.agents[agent].leave(now) {
-            Leave::Now => {}
-            Leave::Later => return Err(Ready::Later),
-            Leave::Never(why) => return Err(Ready::Never(why)),
+            StartPermit::Now => {}
+            StartPermit::Later => return Err(SessionReadiness::Later),
+            StartPermit::Never(why) => return Err(SessionReadiness::Never(why)),
         }
         let number = self.mint();
         let tmp = self.path("tmp");
@@ -77,7 +77,7 @@ impl Relay {
                 let why = format!("{} could not be started: {error}", command[0]);
                 crate::note(&why);
                 self.agents[agent].count_failure(now, &why, false);
-                Err(Ready::Never(why))
+                Err(SessionReadiness::Never(why))
             }
         }
     }
@@ -103,7 +103,7 @@ impl Relay {
         };
         process.used.insert(id.clone());
         process.wire.insert(id.clone(), session.id.clone());
-        let mut wire = Wire::new(number, id.clone());
+        let mut wire = WireSession::new(number, id.clone());
         let mut start = Message::down("session.start", &id);
         let fields = if varied(Vh18) {
             Vec::new()
@@ -118,15 +118,15 @@ impl Relay {
                 start.set(name, raw.to_owned());
             }
         }
-        let mut offer = Exts::ALL;
+        let mut offer = ExtensionSet::ALL;
         if broken(OfferFollowsHub) {
             offer = session.hub;
         }
         if varied(Vh18) {
-            offer = Exts::CORE;
+            offer = ExtensionSet::CORE;
             wire.agreed = Some(offer);
         }
-        if offer != Exts::CORE {
+        if offer != ExtensionSet::CORE {
             if !broken(OfferWithoutProtocol) {
                 start.set("protocol", "1".to_owned());
             }
@@ -199,7 +199,7 @@ impl Relay {
             return;
         }
         for _ in 0..if broken(ContextToldTwice) { 2 } else { 1 } {
-            if session.hub.has(Exts::RESUME) {
+            if session.hub.has(ExtensionSet::RESUME) {
                 let context = if kept { "kept" } else { "lost" };
                 let info = Message::up("session.info", &session.id).with("context", context);
                 self.say(session, &info);
@@ -216,7 +216,7 @@ impl Relay {
     /// Writes a message to the adapter of a session, under the id of its wire.
     pub(crate) fn write(&mut self, session: &HubSession, message: &Message) {
         let Some(wire) = &session.wire else { return };
-        let allowed = wire.agreed.unwrap_or(Exts::ALL);
+        let allowed = wire.agreed.unwrap_or(ExtensionSet::ALL);
         let mut message = message.clone();
         message.session.clone_from(&wire.id);
         if broken(EmptyContentNull) && message.raw("content") == Some("\"\"") {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use crate::child::{ChildAdapter, CloseStep};
 use crate::event::Exit;
 use crate::relay::Relay;
-use crate::schema::Exts;
-use crate::session::{ForcedEnd, Held, HubSession};
+use crate::schema::ExtensionSet;
+use crate::session::{ForcedEnd, HeldMessage, HubSession};
 use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
 /// From the write of `stop`; then [turn.8].
@@ -91,7 +91,7 @@ impl Relay {
                 );
             }
         }
-        let updates = matches!(session.held.front(), Some(Held::Update(..)));
+        let updates = matches!(session.held.front(), Some(HeldMessage::Update(..)));
         let unwritten = session.turn.is_some() && !session.is_running();
         if updates || unwritten || !session.held.is_empty() && session.turn.is_none() {
             self.advance(session);
@@ -100,7 +100,7 @@ impl Relay {
 
     /// A stop was not answered ([turn.8]).
     fn give_up_turn(&mut self, session: &mut HubSession) {
-        let tells = session.agreed().has(Exts::TURNS);
+        let tells = session.agreed().has(ExtensionSet::TURNS);
         let timed_out = session
             .stop()
             .is_some_and(|stop| stop.reason.as_deref() == Some("timeout"));
@@ -203,7 +203,7 @@ impl Relay {
 
     fn process_ended(&mut self, session: &mut HubSession, how: &str, end: &ForcedEnd) {
         session.wire = None;
-        let events = session.hub.has(Exts::EVENTS);
+        let events = session.hub.has(ExtensionSet::EVENTS);
         let idle = session.turn.is_none() && session.held.is_empty();
         let untold = broken(ExitUntold) || broken(ExitUntoldCore) && !events;
         if (events || idle) && !untold {

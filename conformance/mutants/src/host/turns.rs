@@ -6,9 +6,9 @@ use trunkline_conformance_mutants::json::quote;
 
 use crate::message::Message;
 use crate::relay::Relay;
-use crate::schema::Exts;
-use crate::session::{ForcedEnd, Held, HubSession, HubTurn};
-use crate::starts::Ready;
+use crate::schema::ExtensionSet;
+use crate::session::{ForcedEnd, HeldMessage, HubSession, HubTurn};
+use crate::starts::SessionReadiness;
 use crate::switches::{Mutant::*, broken};
 
 /// Time that an update waits for an adapter that has not reported its abilities yet.
@@ -28,25 +28,25 @@ impl Relay {
             }
             match session.held.front() {
                 None => return,
-                Some(Held::Input(_)) if session.turn.is_some() => return,
-                Some(Held::Input(_)) => {
-                    if let Some(Held::Input(turn)) = session.held.pop_front() {
+                Some(HeldMessage::Input(_)) if session.turn.is_some() => return,
+                Some(HeldMessage::Input(_)) => {
+                    if let Some(HeldMessage::Input(turn)) = session.held.pop_front() {
                         session.turn = Some(turn);
                     }
                 }
-                Some(Held::File(_)) => match self.ensure_wire(session) {
-                    Ready::Later => return,
-                    Ready::Never(why) => {
+                Some(HeldMessage::File(_)) => match self.ensure_wire(session) {
+                    SessionReadiness::Later => return,
+                    SessionReadiness::Never(why) => {
                         session.held.pop_front();
                         self.report(session, "file_refused", &why);
                     }
-                    Ready::Yes => {
-                        if let Some(Held::File(file)) = session.held.pop_front() {
+                    SessionReadiness::Yes => {
+                        if let Some(HeldMessage::File(file)) = session.held.pop_front() {
                             self.write(session, &file);
                         }
                     }
                 },
-                Some(Held::Update(_, since)) => {
+                Some(HeldMessage::Update(_, since)) => {
                     let waited = since.elapsed() > UPDATE_WAIT;
                     let known = session
                         .wire
@@ -55,7 +55,7 @@ impl Relay {
                     if !known && !waited && !broken(TypesBeforeReady) {
                         return;
                     }
-                    if let Some(Held::Update(update, _)) = session.held.pop_front() {
+                    if let Some(HeldMessage::Update(update, _)) = session.held.pop_front() {
                         self.update(session, &update);
                     }
                 }
@@ -66,9 +66,9 @@ impl Relay {
     /// Writes the turn's input; whether anything has come of it.
     fn write_turn(&mut self, session: &mut HubSession) -> bool {
         match self.ensure_wire(session) {
-            Ready::Yes => {}
-            Ready::Later => return false,
-            Ready::Never(why) => {
+            SessionReadiness::Yes => {}
+            SessionReadiness::Later => return false,
+            SessionReadiness::Never(why) => {
                 self.end_turn(session, &ForcedEnd::failed("process_exit", why));
                 return true;
             }
@@ -151,9 +151,9 @@ impl Relay {
         self.end_turn(session, end);
         for held in std::mem::take(&mut session.held) {
             match held {
-                Held::Input(turn) => self.say_end(session, &turn, end),
-                Held::Update(..) => self.say_facts(session),
-                Held::File(_) => {}
+                HeldMessage::Input(turn) => self.say_end(session, &turn, end),
+                HeldMessage::Update(..) => self.say_facts(session),
+                HeldMessage::File(_) => {}
             }
         }
     }
@@ -181,7 +181,7 @@ impl Relay {
             complete =
                 Message::up("turn.complete", &session.id).with_raw("turn_id", quote(&turn.id));
         }
-        let core = !session.hub.has(Exts::TURNS);
+        let core = !session.hub.has(ExtensionSet::TURNS);
         if core && end.category.is_some() && !broken(EndUnexplainedCore) {
             self.say_text(session, "system", &end.text);
         }
@@ -215,7 +215,7 @@ impl Relay {
             message.text("status").as_deref(),
             Some("failed" | "refused" | "limit")
         );
-        if failed && !session.hub.has(Exts::TURNS) {
+        if failed && !session.hub.has(ExtensionSet::TURNS) {
             let text = message
                 .error_message()
                 .unwrap_or_else(|| "the turn failed".to_owned());

@@ -7,7 +7,7 @@ use crate::{
         corpus::{Malformed, malformed},
         prelude::*,
     },
-    verdict::Ground,
+    verdict::EvidenceGround,
     wire::Parsed,
 };
 
@@ -596,7 +596,7 @@ fn end_is_flushed(t: &mut Trial) -> Outcome {
     let mut finding = t.finding(
         "a `turn.complete` while stdin stays open",
         got,
-        Ground::Late,
+        EvidenceGround::Late,
     );
     if held {
         finding.hint = Some("stdout to a pipe is buffered: flush it after each message".to_owned());

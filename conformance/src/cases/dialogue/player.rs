@@ -29,22 +29,22 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Perform {
     Act(fn(&mut Player<'_>, &DialogueStep) -> Outcome),
-    Find(fn(&mut Player<'_>, &DialogueStep) -> Outcome<Bound>),
+    Find(fn(&mut Player<'_>, &DialogueStep) -> Outcome<NamedResult>),
 }
 
 /// The result of a step, which later steps use by its name.
 #[derive(Debug, Clone)]
-pub(super) enum Bound {
+pub(super) enum NamedResult {
     Session(CaseSession),
     Hub(Hub),
-    Lower(Lower),
+    Lower(StubbedSession),
     Turn(TurnSeen),
     Messages(Vec<ReceivedMessage>),
     Action(GuardedAction),
     Data(Value),
 }
 
-impl Bound {
+impl NamedResult {
     /// The message that a reference means, and the path into it: the end of a turn, or the first
     /// of several unless the path begins with a number or `last`.
     fn message<'p>(&self, path: &'p [&'p str]) -> (Option<&ReceivedMessage>, &'p [&'p str]) {
@@ -111,7 +111,7 @@ fn follow_path(value: &Value, path: &[&str]) -> Value {
 #[derive(Debug)]
 pub(super) struct Player<'t> {
     t: &'t mut Trial,
-    names: HashMap<&'static str, Bound>,
+    names: HashMap<&'static str, NamedResult>,
     /// The places of the inputs whose turns the dialogue has not ended, by session.
     inputs: HashMap<String, VecDeque<usize>>,
     /// The place of the last input of each session.
@@ -127,11 +127,11 @@ pub(crate) fn play(t: &mut Trial) -> Outcome {
     let text = t.dialogue().unwrap_or_default();
     let steps =
         read_steps(text).map_err(|error| Stop::Harness(format!("the dialogue: {error}")))?;
-    let quick = Bound::Data(t.quick().into());
-    let folder = Bound::Data(json!(t.folder()));
-    let extensions = Bound::Data(json!(t.extensions()));
-    let cwd = Bound::Data(json!(t.subject.cwd));
-    let max_line = Bound::Data(t.subject.limits.max_line.into());
+    let quick = NamedResult::Data(t.quick().into());
+    let folder = NamedResult::Data(json!(t.folder()));
+    let extensions = NamedResult::Data(json!(t.extensions()));
+    let cwd = NamedResult::Data(json!(t.subject.cwd));
+    let max_line = NamedResult::Data(t.subject.limits.max_line.into());
     let mut player = Player {
         t,
         names: HashMap::from([
@@ -212,7 +212,7 @@ impl Player<'_> {
             return Some(CaseSession::named(""));
         }
         match self.names.get(name)? {
-            Bound::Session(session) => Some(session.clone()),
+            NamedResult::Session(session) => Some(session.clone()),
             _ => None,
         }
     }
@@ -231,36 +231,38 @@ impl Player<'_> {
         place: usize,
     ) -> Outcome<(Option<Hub>, CaseSession)> {
         match self.names.get(step.read_word(place)?) {
-            Some(Bound::Hub(hub)) => Ok((Some(hub.clone()), self.find_session(step, place + 1)?)),
+            Some(NamedResult::Hub(hub)) => {
+                Ok((Some(hub.clone()), self.find_session(step, place + 1)?))
+            }
             _ => Ok((None, self.find_session(step, place)?)),
         }
     }
 
     fn find_hub(&self, step: &DialogueStep) -> Outcome<Hub> {
         match self.names.get(step.read_word(0)?) {
-            Some(Bound::Hub(hub)) => Ok(hub.clone()),
+            Some(NamedResult::Hub(hub)) => Ok(hub.clone()),
             _ => reject_step(step, "a hub is missing"),
         }
     }
 
     /// The session at the adapter: of a name that was bound to it, else as the adapter knows it now.
-    fn find_lower(&self, step: &DialogueStep, place: usize) -> Outcome<Lower> {
+    fn find_lower(&self, step: &DialogueStep, place: usize) -> Outcome<StubbedSession> {
         match self.names.get(step.read_word(place)?) {
-            Some(Bound::Lower(lower)) => Ok(lower.clone()),
+            Some(NamedResult::Lower(lower)) => Ok(lower.clone()),
             _ => self.t.lower(&self.find_session(step, place)?),
         }
     }
 
     fn find_turn(&self, step: &DialogueStep) -> Outcome<TurnSeen> {
         match self.names.get(step.read_word(0)?) {
-            Some(Bound::Turn(turn)) => Ok(turn.clone()),
+            Some(NamedResult::Turn(turn)) => Ok(turn.clone()),
             _ => reject_step(step, "a turn is missing"),
         }
     }
 
     fn find_action(&self, step: &DialogueStep, place: usize) -> Outcome<GuardedAction> {
         match self.names.get(step.read_word(place)?) {
-            Some(Bound::Action(action)) => Ok(action.clone()),
+            Some(NamedResult::Action(action)) => Ok(action.clone()),
             _ => reject_step(step, "an action is missing"),
         }
     }
@@ -320,12 +322,12 @@ impl Player<'_> {
     }
 
     /// Resolves a value: the result that it names, or the value as data.
-    fn resolve_value(&self, value: &Value) -> Bound {
+    fn resolve_value(&self, value: &Value) -> NamedResult {
         let name = value.as_str().and_then(|text| text.strip_prefix('$'));
         let bound = name.and_then(|name| self.names.get(name));
         bound
             .cloned()
-            .unwrap_or_else(|| Bound::Data(self.fill_references(value)))
+            .unwrap_or_else(|| NamedResult::Data(self.fill_references(value)))
     }
 
     /// The first value as a number.
@@ -390,7 +392,7 @@ impl Player<'_> {
         match (property, bound) {
             ("index", _) => return Some(bound.message(path).0?.index.into()),
             ("at", _) => return Some(bound.message(path).0?.at.as_secs_f64().into()),
-            ("count", Bound::Messages(messages)) if path.is_empty() => {
+            ("count", NamedResult::Messages(messages)) if path.is_empty() => {
                 return Some(messages.len().into());
             }
             _ => {}
@@ -472,11 +474,11 @@ impl Player<'_> {
     }
 
     /// Remembers an input that has not ended.
-    fn remember_input(&mut self, session: &CaseSession, place: usize) -> Bound {
+    fn remember_input(&mut self, session: &CaseSession, place: usize) -> NamedResult {
         let id = session.id().to_owned();
         self.inputs.entry(id.clone()).or_default().push_back(place);
         self.last.insert(id, place);
-        Bound::Data(place.into())
+        NamedResult::Data(place.into())
     }
 
     /// Waits for the end of the turn of an input.
@@ -493,13 +495,13 @@ impl Player<'_> {
     ) -> Outcome {
         for name in step.words() {
             let session = open(self.t)?;
-            self.names.insert(name, Bound::Session(session));
+            self.names.insert(name, NamedResult::Session(session));
         }
         Ok(())
     }
 
     /// Sends a message of a session, or of a hub's session.
-    fn send_message(&mut self, step: &DialogueStep, valid: bool) -> Outcome<Bound> {
+    fn send_message(&mut self, step: &DialogueStep, valid: bool) -> Outcome<NamedResult> {
         let (hub, s) = self.hub_and_session(step, 0)?;
         let kind = step.read_word(1 + usize::from(hub.is_some()))?;
         let members = self.read_members(step);
@@ -511,7 +513,7 @@ impl Player<'_> {
         if kind == "user.input" {
             self.remember_input(&s, place);
         }
-        Ok(Bound::Data(place.into()))
+        Ok(NamedResult::Data(place.into()))
     }
 
     /// Takes the place of the session's first input whose turn has not ended.
@@ -525,19 +527,19 @@ impl Player<'_> {
         &mut self,
         step: &DialogueStep,
         begin: impl Fn(&mut Trial, &CaseSession, Value) -> Outcome<usize>,
-    ) -> Outcome<Bound> {
+    ) -> Outcome<NamedResult> {
         let s = self.find_session(step, 0)?;
         let place = begin(self.t, &s, self.read_value(step, 0))?;
         Ok(self.remember_input(&s, place))
     }
 
     fn bind_hub(&mut self, step: &DialogueStep, hub: Hub) -> Outcome {
-        self.names.insert(step.read_word(0)?, Bound::Hub(hub));
+        self.names.insert(step.read_word(0)?, NamedResult::Hub(hub));
         Ok(())
     }
 
     /// Waits for a message of a type, and with these members.
-    fn expect_message(&mut self, step: &DialogueStep) -> Outcome<Bound> {
+    fn expect_message(&mut self, step: &DialogueStep) -> Outcome<NamedResult> {
         let (hub, s) = self.hub_and_session(step, 0)?;
         let kind = self.read_type(step, 1 + usize::from(hub.is_some()))?;
         let members = self.read_members(step);
@@ -566,7 +568,7 @@ impl Player<'_> {
                 .t
                 .expect_that_within(from, &s, expected, within, is_wanted)?,
         };
-        Ok(Bound::Messages(vec![seen]))
+        Ok(NamedResult::Messages(vec![seen]))
     }
 
     /// Selects the messages of a type that have these members, and demands how many there are if
@@ -577,7 +579,7 @@ impl Player<'_> {
         place: usize,
         mut found: Vec<ReceivedMessage>,
         what: &str,
-    ) -> Outcome<Bound> {
+    ) -> Outcome<NamedResult> {
         let kind = self.read_type(step, place)?;
         let members = self.read_members(step);
         let after = self.read_number(step, "after").and_then(|at| at.as_f64());
@@ -588,10 +590,10 @@ impl Player<'_> {
         });
         let count = found.len();
         let kinds: Vec<&str> = found.iter().map(ReceivedMessage::kind).collect();
-        self.names.insert("count", Bound::Data(count.into()));
+        self.names.insert("count", NamedResult::Data(count.into()));
         self.names
-            .insert("kinds", Bound::Data(kinds.join(", ").into()));
-        let found = Bound::Messages(found);
+            .insert("kinds", NamedResult::Data(kinds.join(", ").into()));
+        let found = NamedResult::Messages(found);
         self.names.insert("found", found.clone());
         if let Some(wanted) = step.wanted_count() {
             let (least, most) = wanted.split_once("..").unwrap_or((&wanted, &wanted));
@@ -608,13 +610,13 @@ impl Player<'_> {
     }
 
     /// Finds received messages: in a session, in one of a hub, in all (`any`), in a turn or among messages.
-    fn find_came(&mut self, step: &DialogueStep) -> Outcome<Bound> {
+    fn find_came(&mut self, step: &DialogueStep) -> Outcome<NamedResult> {
         let place = usize::from(step.wanted_count().is_some());
         let from = self.named_place(step).unwrap_or_default();
         let (found, place) = match self.names.get(step.read_word(place)?) {
-            Some(Bound::Turn(turn)) => (turn.messages.clone(), place),
-            Some(Bound::Messages(messages)) => (messages.clone(), place),
-            Some(Bound::Hub(hub)) => (
+            Some(NamedResult::Turn(turn)) => (turn.messages.clone(), place),
+            Some(NamedResult::Messages(messages)) => (messages.clone(), place),
+            Some(NamedResult::Hub(hub)) => (
                 hub.heard(&self.find_session(step, place + 1)?, from),
                 place + 1,
             ),
@@ -626,7 +628,7 @@ impl Player<'_> {
 
     /// Finds messages that reached the adapter, or that it wrote: in a session, or in all (`any`).
     /// Compares a count; with `within`, waits until it is reached.
-    fn find_below(&mut self, step: &DialogueStep, by: Side) -> Outcome<Bound> {
+    fn find_below(&mut self, step: &DialogueStep, by: Side) -> Outcome<NamedResult> {
         let place = usize::from(step.wanted_count().is_some());
         let lower = match step.read_word(place)? {
             "any" => None,
@@ -857,20 +859,23 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "value",
         Find(|p, step| {
-            Ok(Bound::Data(match step.operands.len() {
+            Ok(NamedResult::Data(match step.operands.len() {
                 1 => p.read_value(step, 0),
                 _ => p.read_members(step),
             }))
         }),
     ),
-    ("token", Find(|p, _| Ok(Bound::Data(p.t.token().into())))),
+    (
+        "token",
+        Find(|p, _| Ok(NamedResult::Data(p.t.token().into()))),
+    ),
     (
         "place",
-        Find(|p, _| Ok(Bound::Data(p.t.history.len().into()))),
+        Find(|p, _| Ok(NamedResult::Data(p.t.history.len().into()))),
     ),
     (
         "processes",
-        Find(|p, _| Ok(Bound::Data(p.t.stub_processes().into()))),
+        Find(|p, _| Ok(NamedResult::Data(p.t.stub_processes().into()))),
     ),
     (
         "sum",
@@ -878,7 +883,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let one = p.read_value(step, 0);
             let other = p.read_value(step, 1);
             let float = |value: &Value| value.as_f64().unwrap_or_default();
-            Ok(Bound::Data(match (one.as_i64(), other.as_i64()) {
+            Ok(NamedResult::Data(match (one.as_i64(), other.as_i64()) {
                 (Some(one), Some(other)) => (one + other).into(),
                 _ => (float(&one) + float(&other)).into(),
             }))
@@ -890,11 +895,11 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let last = p.read_value(step, 1).as_u64().unwrap_or_default();
             let mut all = Vec::new();
             for number in p.read_count(step)..=last {
-                p.names.insert("n", Bound::Data(number.into()));
+                p.names.insert("n", NamedResult::Data(number.into()));
                 all.push(p.read_value(step, 2));
             }
             all.extend((3..step.operands.len()).map(|place| p.read_value(step, place)));
-            Ok(Bound::Data(all.into()))
+            Ok(NamedResult::Data(all.into()))
         }),
     ),
     (
@@ -902,7 +907,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Find(|p, step| {
             let mut all = p.read_list(step, 0);
             all.push(p.read_value(step, 1));
-            Ok(Bound::Data(all.into()))
+            Ok(NamedResult::Data(all.into()))
         }),
     ),
     (
@@ -910,7 +915,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Find(|p, step| {
             let filling = p.read_value(step, 1).as_u64().unwrap_or_default() as usize - 8;
             let pieces = (1..=p.read_count(step)).map(|n| format!("{n:08}{}", "x".repeat(filling)));
-            Ok(Bound::Data(pieces.collect::<String>().into()))
+            Ok(NamedResult::Data(pieces.collect::<String>().into()))
         }),
     ),
     (
@@ -926,7 +931,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let numbers: Vec<usize> = words.collect();
             let in_order = numbers.iter().zip(1..).take_while(|(got, n)| *got == n);
             let in_order = in_order.count();
-            Ok(Bound::Data(
+            Ok(NamedResult::Data(
                 json!({"count":numbers.len(),"in_order":in_order}),
             ))
         }),
@@ -935,14 +940,14 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         "times",
         Find(|p, step| {
             let count = p.read_value(step, 1).as_u64().unwrap_or_default();
-            Ok(Bound::Data(
+            Ok(NamedResult::Data(
                 p.read_string(step, 0).repeat(count as usize).into(),
             ))
         }),
     ),
     (
         "json",
-        Find(|p, step| Ok(Bound::Data(p.read_value(step, 0).to_string().into()))),
+        Find(|p, step| Ok(NamedResult::Data(p.read_value(step, 0).to_string().into()))),
     ),
     (
         "read",
@@ -955,28 +960,30 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
                 let inode = [of_file.dev(), of_file.ino()];
                 Ok(json!({"path":path,"inode":inode,"bytes":bytes.len(),"sha256":sha256}))
             });
-            Ok(Bound::Data(read.unwrap_or_default()))
+            Ok(NamedResult::Data(read.unwrap_or_default()))
         }),
     ),
     (
         "logged",
         Find(|p, step| {
             let acts = p.t.logged(step.read_word(0)?).pop();
-            Ok(Bound::Data(acts.map(|(_, act)| act).unwrap_or_default()))
+            Ok(NamedResult::Data(
+                acts.map(|(_, act)| act).unwrap_or_default(),
+            ))
         }),
     ),
     (
         "lower",
-        Find(|p, step| Ok(Bound::Lower(p.find_lower(step, 0)?))),
+        Find(|p, step| Ok(NamedResult::Lower(p.find_lower(step, 0)?))),
     ),
-    ("action", Find(|p, _| Ok(Bound::Action(p.t.action())))),
+    ("action", Find(|p, _| Ok(NamedResult::Action(p.t.action())))),
     (
         "file",
         Find(|p, step| {
             let path = p.t.path(&p.read_string(step, 0));
             std::fs::create_dir_all(path.parent().unwrap_or(&path))?;
             std::fs::write(&path, p.read_string(step, 1))?;
-            Ok(Bound::Data(json!(path)))
+            Ok(NamedResult::Data(json!(path)))
         }),
     ),
     (
@@ -986,14 +993,14 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let length = p.read_value(step, 1).as_u64().unwrap_or_default();
             let bytes = (0..length).map(|_| p.t.rng.next_u64().to_le_bytes()[0]);
             std::fs::write(&path, bytes.collect::<Vec<u8>>())?;
-            Ok(Bound::Data(json!(path)))
+            Ok(NamedResult::Data(json!(path)))
         }),
     ),
     (
         "instructions",
         Find(|p, step| {
             let content = Trial::instructions(&p.find_session(step, 0)?, &p.read_value(step, 0))?;
-            Ok(Bound::Data(content.into()))
+            Ok(NamedResult::Data(content.into()))
         }),
     ),
     // The stub, and sessions.
@@ -1006,7 +1013,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         "naming",
         Act(|p, step| {
             let session = p.find_session(step, 0)?.naming_turns();
-            p.names.insert(step.read_word(0)?, Bound::Session(session));
+            p.names
+                .insert(step.read_word(0)?, NamedResult::Session(session));
             Ok(())
         }),
     ),
@@ -1054,7 +1062,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
                 Value::String(id) => id,
                 _ => p.t.fresh("unopened"),
             };
-            Ok(Bound::Session(CaseSession::named(id)))
+            Ok(NamedResult::Session(CaseSession::named(id)))
         }),
     ),
     // Inputs whose turn continues.
@@ -1119,7 +1127,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let request =
                 p.t.ask(&p.find_session(step, 0)?, &p.find_action(step, 1)?)?;
             p.remember_input(&p.find_session(step, 0)?, request.from);
-            Ok(Bound::Messages(vec![request.seen]))
+            Ok(NamedResult::Messages(vec![request.seen]))
         }),
     ),
     (
@@ -1130,7 +1138,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let until = p.read_number(step, "until").and_then(|at| at.as_u64());
             let bytes =
                 p.t.bytes_written(s.as_ref(), from, until.unwrap_or(u64::MAX) as usize);
-            Ok(Bound::Data(bytes.into()))
+            Ok(NamedResult::Data(bytes.into()))
         }),
     ),
     (
@@ -1173,20 +1181,20 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         "exit",
         Find(|p, step| {
             let exit = p.t.exit_within(p.time_limit(step))?;
-            Ok(Bound::Data(
+            Ok(NamedResult::Data(
                 json!({"code":exit.code,"text":p.t.exit_text()}),
             ))
         }),
     ),
     (
         "left_behind",
-        Find(|p, _| Ok(Bound::Data(p.t.left_behind().join(", ").into()))),
+        Find(|p, _| Ok(NamedResult::Data(p.t.left_behind().join(", ").into()))),
     ),
     (
         "printed",
         Find(|p, step| {
             let answer = extensions::printed(p.t, &p.read_string(step, 0))?;
-            Ok(Bound::Data(answer.unwrap_or_default()))
+            Ok(NamedResult::Data(answer.unwrap_or_default()))
         }),
     ),
     // Whole turns.
@@ -1196,13 +1204,15 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let (hub, s) = p.hub_and_session(step, 0)?;
             let Some(hub) = hub else {
                 let place = p.t.instruct(&s, &p.read_value(step, 0))?;
-                return Ok(Bound::Turn(p.whole_turn(&s, place)?));
+                return Ok(NamedResult::Turn(p.whole_turn(&s, place)?));
             };
             let turn = p.read_string(step, 0);
             let actions = p.read_value(step, 1);
             let place = journal::instruct(&hub, &s, &turn, &actions)?;
             p.last.insert(s.id().to_owned(), place);
-            Ok(Bound::Messages(vec![p.t.hear_end(&hub, &s, place, &turn)?]))
+            Ok(NamedResult::Messages(vec![
+                p.t.hear_end(&hub, &s, place, &turn)?,
+            ]))
         }),
     ),
     (
@@ -1210,7 +1220,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Find(|p, step| {
             let s = p.find_session(step, 0)?;
             let place = p.t.input(&s, p.read_value(step, 0))?;
-            Ok(Bound::Turn(p.whole_turn(&s, place)?))
+            Ok(NamedResult::Turn(p.whole_turn(&s, place)?))
         }),
     ),
     (
@@ -1220,7 +1230,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let place = p.t.probe(&s, &p.read_value(step, 0))?;
             let turn = p.whole_turn(&s, place)?;
             Trial::supported(&turn.messages)?;
-            Ok(Bound::Turn(turn))
+            Ok(NamedResult::Turn(turn))
         }),
     ),
     (
@@ -1240,7 +1250,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             };
             Ok(match step.words().find_map(|name| p.session_named(name)) {
                 Some(session) => p.remember_input(&session, place),
-                None => Bound::Data(place.into()),
+                None => NamedResult::Data(place.into()),
             })
         }),
     ),
@@ -1250,11 +1260,19 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     ),
     (
         "stop",
-        Find(|p, step| Ok(Bound::Data(p.t.stop(&p.find_session(step, 0)?)?.into()))),
+        Find(|p, step| {
+            Ok(NamedResult::Data(
+                p.t.stop(&p.find_session(step, 0)?)?.into(),
+            ))
+        }),
     ),
     (
         "close",
-        Find(|p, step| Ok(Bound::Data(p.t.close(&p.find_session(step, 0)?)?.into()))),
+        Find(|p, step| {
+            Ok(NamedResult::Data(
+                p.t.close(&p.find_session(step, 0)?)?.into(),
+            ))
+        }),
     ),
     ("cue", Act(|p, step| p.t.cue(step.read_word(0)?))),
     (
@@ -1271,7 +1289,11 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Find(|p, step| {
             let s = p.find_session(step, 0)?;
             let from = p.take_input(&s);
-            Ok(Bound::Turn(p.t.end_within(&s, from, p.time_limit(step))?))
+            Ok(NamedResult::Turn(p.t.end_within(
+                &s,
+                from,
+                p.time_limit(step),
+            )?))
         }),
     ),
     (
@@ -1279,7 +1301,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Find(|p, step| {
             let s = p.find_session(step, 0)?;
             let from = p.take_input(&s);
-            Ok(Bound::Turn(p.t.end_of_burst(&s, from)?))
+            Ok(NamedResult::Turn(p.t.end_of_burst(&s, from)?))
         }),
     ),
     (
@@ -1292,7 +1314,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
                 Some(hub) => p.t.hear_end(&hub, &s, from, &turn)?,
                 None => p.t.end_of_turn(&s, &turn, from, p.time_limit(step))?,
             };
-            Ok(Bound::Messages(vec![end]))
+            Ok(NamedResult::Messages(vec![end]))
         }),
     ),
     ("expect", Find(|p, step| p.expect_message(step))),
@@ -1306,7 +1328,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let within = p.time_limit(step);
             let seen =
                 p.t.expect_told_within(from, &p.find_lower(step, 0)?, step.read_word(1)?, within)?;
-            Ok(Bound::Messages(vec![seen]))
+            Ok(NamedResult::Messages(vec![seen]))
         }),
     ),
     (
@@ -1323,7 +1345,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
                 .t
                 .wait_between(from, &lower, p.t.bounds.secs(20.0), is_wanted)
             {
-                Some(seen) => Ok(Bound::Messages(vec![seen])),
+                Some(seen) => Ok(NamedResult::Messages(vec![seen])),
                 None => p.t.late(
                     p.failure_text_or(step, 0, format!("the adapter can write `{kind}`")),
                     p.failure_text_or(step, 1, "its stdout is not read"),
@@ -1335,7 +1357,9 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         "gone",
         Act(|p, step| {
             let processes = match p.names.get(step.read_word(0)?) {
-                Some(Bound::Data(all)) => serde_json::from_value(all.clone()).unwrap_or_default(),
+                Some(NamedResult::Data(all)) => {
+                    serde_json::from_value(all.clone()).unwrap_or_default()
+                }
                 _ => vec![p.find_lower(step, 0)?.process],
             };
             relay::demand_gone(p.t, &processes, p.time_limit(step))
@@ -1368,7 +1392,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
                     && is_of(seen, kind)
                     && has_members(seen.message(), &members)
             });
-            Ok(Bound::Messages(seen.into_iter().collect()))
+            Ok(NamedResult::Messages(seen.into_iter().collect()))
         }),
     ),
     ("settle", Act(|p, _| p.t.settle())),
@@ -1498,13 +1522,13 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     ),
     (
         "started",
-        Find(|p, _| Ok(Bound::Data(demand_started(p.t)?.into()))),
+        Find(|p, _| Ok(NamedResult::Data(demand_started(p.t)?.into()))),
     ),
     (
         "fresh_ids",
         Find(|p, step| {
             let count = demand_fresh_ids(p.t, &p.failure_text(step, 0))?;
-            Ok(Bound::Data(count.into()))
+            Ok(NamedResult::Data(count.into()))
         }),
     ),
     (
@@ -1516,7 +1540,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Find(|p, step| {
             let mut actions = p.read_list(step, 0);
             actions.retain(|action| action[0].as_str().is_some_and(|op| p.t.has_probe(&[op])));
-            Ok(Bound::Data(actions.into()))
+            Ok(NamedResult::Data(actions.into()))
         }),
     ),
     ("no_strangers", Act(|p, _| p.t.demand_no_strangers())),
@@ -1541,7 +1565,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let action = p.find_action(step, 1)?;
             let request = asking::ask_visibly(p.t, &s, &action)?;
             p.remember_input(&s, request.from);
-            Ok(Bound::Messages(vec![request.seen]))
+            Ok(NamedResult::Messages(vec![request.seen]))
         }),
     ),
     (
@@ -1560,7 +1584,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         "probe_answer",
         Find(|p, step| {
             let answer = Trial::probe_answer(&p.find_turn(step)?.messages, step.read_word(1)?);
-            Ok(Bound::Data(answer.unwrap_or_default()))
+            Ok(NamedResult::Data(answer.unwrap_or_default()))
         }),
     ),
     (
@@ -1570,13 +1594,13 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let s = p.find_session(step, 0)?;
             let name = p.read_type(step, 1)?;
             let value = declared::latest_since(p.t, from, &s, &name);
-            Ok(Bound::Data(value.unwrap_or_default()))
+            Ok(NamedResult::Data(value.unwrap_or_default()))
         }),
     ),
     (
         "capability",
         Find(|p, step| {
-            Ok(Bound::Data(declared::capability(
+            Ok(NamedResult::Data(declared::capability(
                 p.t,
                 &p.find_session(step, 0)?,
                 step.read_word(1)?,
@@ -1596,12 +1620,12 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     ),
     (
         "report",
-        Find(|p, step| Ok(Bound::Data(p.t.report(&p.find_session(step, 0)?)?))),
+        Find(|p, step| Ok(NamedResult::Data(p.t.report(&p.find_session(step, 0)?)?))),
     ),
     (
         "got",
         Find(|p, step| {
-            Ok(Bound::Data(turns::value_of(
+            Ok(NamedResult::Data(turns::value_of(
                 p.t,
                 &p.find_session(step, 0)?,
                 &p.read_string(step, 0),
@@ -1633,7 +1657,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "is_stored",
         Find(|p, step| {
-            Ok(Bound::Data(
+            Ok(NamedResult::Data(
                 journal::is_stored(p.t, &p.read_string(step, 0))?.into(),
             ))
         }),
@@ -1664,7 +1688,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         "journaled",
         Act(|p, step| {
             let session = journal::open_more(p.t, &p.find_hub(step)?, p.read_members(step))?;
-            p.names.insert(step.read_word(1)?, Bound::Session(session));
+            p.names
+                .insert(step.read_word(1)?, NamedResult::Session(session));
             Ok(())
         }),
     ),
@@ -1675,7 +1700,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let s = p.find_session(step, 1)?;
             let attached =
                 journal::attach(p.t, &hub, &s, p.read_count(step), p.read_members(step))?;
-            Ok(Bound::Messages(vec![attached]))
+            Ok(NamedResult::Messages(vec![attached]))
         }),
     ),
     (
@@ -1684,8 +1709,8 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let hub = p.find_hub(step)?;
             let s = p.find_session(step, 1)?;
             let (attached, entries) = journal::catch_up(p.t, &hub, &s, p.read_count(step))?;
-            p.names.insert("entries", Bound::Messages(entries));
-            Ok(Bound::Messages(vec![attached]))
+            p.names.insert("entries", NamedResult::Messages(entries));
+            Ok(NamedResult::Messages(vec![attached]))
         }),
     ),
     (
@@ -1700,7 +1725,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
                 p.start_place(step, &s),
                 &p.read_string(step, 0),
             )?;
-            Ok(Bound::Messages(vec![refusal]))
+            Ok(NamedResult::Messages(vec![refusal]))
         }),
     ),
     (
@@ -1716,7 +1741,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "each_once",
         Act(|p, step| match p.names.get(step.read_word(0)?) {
-            Some(Bound::Messages(entries)) => {
+            Some(NamedResult::Messages(entries)) => {
                 let last = entries.last().map_or(0, |entry| entry.number("seq"));
                 journal::demand_once(p.t, entries, p.read_count(step), last)
             }

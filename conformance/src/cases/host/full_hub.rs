@@ -30,12 +30,20 @@ pub(in crate::cases) fn agreeing(t: &mut Trial, extensions: &[&str]) -> Outcome 
 }
 
 /// Skips the case where the host does not offer an extension to its adapters.
-pub(in crate::cases) fn demand_offer(t: &Trial, lower: &Lower, extension: &str) -> Outcome {
+pub(in crate::cases) fn demand_offer(
+    t: &Trial,
+    lower: &StubbedSession,
+    extension: &str,
+) -> Outcome {
     demand_any_offer(t, lower, &[extension])
 }
 
 /// Skips the case where the host offers none of these extensions to its adapters.
-pub(in crate::cases) fn demand_any_offer(t: &Trial, lower: &Lower, extensions: &[&str]) -> Outcome {
+pub(in crate::cases) fn demand_any_offer(
+    t: &Trial,
+    lower: &StubbedSession,
+    extensions: &[&str],
+) -> Outcome {
     let start = t.told(lower, "session.start");
     let offer = start
         .first()
@@ -57,7 +65,7 @@ pub(in crate::cases) fn demand_any_offer(t: &Trial, lower: &Lower, extensions: &
 pub(in crate::cases) fn expect_written(
     t: &Trial,
     from: usize,
-    lower: &Lower,
+    lower: &StubbedSession,
     kind: &str,
 ) -> Outcome<ReceivedMessage> {
     match t.wait_written(from, lower, kind, t.bounds.secs(20.0)) {
@@ -70,7 +78,11 @@ pub(in crate::cases) fn expect_written(
 }
 
 /// Waits until a process of the stub has ended.
-pub(in crate::cases) fn expect_gone(t: &Trial, from: usize, lower: &Lower) -> Outcome<Duration> {
+pub(in crate::cases) fn expect_gone(
+    t: &Trial,
+    from: usize,
+    lower: &StubbedSession,
+) -> Outcome<Duration> {
     let gone = t.history.wait(from, t.bounds.secs(10.0), |_, record| {
         let of_stub = record.link == PipePair::Lower(lower.process);
         (of_stub && matches!(record.event, RecordedEvent::Exited { .. })).then_some(record.at)

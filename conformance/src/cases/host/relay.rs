@@ -131,7 +131,7 @@ fn open_to_others(folder: &Path) -> Option<u32> {
 }
 
 /// Returns the folder for a session's files, if the host names one.
-fn exchange_dir(t: &Trial, lower: &crate::trial::Lower) -> Option<PathBuf> {
+fn exchange_dir(t: &Trial, lower: &crate::trial::StubbedSession) -> Option<PathBuf> {
     let start = t.told(lower, "session.start");
     let dir = start.first()?.text("exchange_dir").to_owned();
     (!dir.is_empty()).then(|| PathBuf::from(dir))

@@ -34,7 +34,7 @@ fn every_example_of_the_specification_has_the_shape_of_its_table() {
     for (by, message) in examples {
         let shape = judge(&message, by);
         assert!(
-            matches!(shape.kindred, Kindred::Known(_)),
+            matches!(shape.kindred, MessageClass::Known(_)),
             "{message:?}: {shape:?}"
         );
         assert!(shape.faults.is_empty(), "{message:?}: {:?}", shape.faults);
@@ -120,7 +120,7 @@ fn bad_messages_are_told_by_clause() {
     ];
     for (by, line, clauses) in table {
         let shape = judge(&serde_json::from_str(line).unwrap(), *by);
-        assert!(matches!(shape.kindred, Kindred::Bad), "{line}");
+        assert!(matches!(shape.kindred, MessageClass::Bad), "{line}");
         assert_eq!(
             shape
                 .faults
@@ -231,7 +231,7 @@ fn faults_that_leave_the_message_standing() {
     for (by, line, clause, level) in table {
         let shape = judge(&serde_json::from_str(line).unwrap(), *by);
         assert!(
-            matches!(shape.kindred, Kindred::Known(_)),
+            matches!(shape.kindred, MessageClass::Known(_)),
             "{line}: {shape:?}"
         );
         let told: Vec<_> = shape
@@ -262,7 +262,11 @@ fn ids_end_at_256_bytes_and_null_is_absent() {
             ),
         ] {
             let shape = judge(&serde_json::from_str(&line).unwrap(), by);
-            assert_eq!(matches!(shape.kindred, Kindred::Known(_)), known, "{line}");
+            assert_eq!(
+                matches!(shape.kindred, MessageClass::Known(_)),
+                known,
+                "{line}"
+            );
             assert_eq!(shape.faults.is_empty(), known, "{line}");
         }
     }

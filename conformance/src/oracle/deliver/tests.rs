@@ -83,16 +83,16 @@ impl Story {
     }
 
     /// Grounds of the findings if the case was cut.
-    fn grounds_if_cut(&self) -> Vec<Ground> {
-        let mut judgement = Judgement::default();
-        judge(&self.0, Ending::Cut, &mut judgement);
+    fn grounds_if_cut(&self) -> Vec<EvidenceGround> {
+        let mut judgement = OracleJudgement::default();
+        judge(&self.0, HistoryEnd::Cut, &mut judgement);
         let findings = judgement.findings.iter();
         findings.map(|finding| finding.ground).collect()
     }
 
     fn faults(&self) -> usize {
-        let mut judgement = Judgement::default();
-        judge(&self.0, Ending::AtRest, &mut judgement);
+        let mut judgement = OracleJudgement::default();
+        judge(&self.0, HistoryEnd::AtRest, &mut judgement);
         judgement.findings.len()
     }
 }
@@ -210,8 +210,8 @@ fn the_rest_of_a_burst_may_be_missing_from_the_log_of_a_cut_case() {
     let mut story = Story::begin();
     story.adapter(PipePair::Lower(1), &message);
     story.hub("00000001xx").hub("00000002xx");
-    assert_eq!(story.grounds_if_cut(), [Ground::Late]);
+    assert_eq!(story.grounds_if_cut(), [EvidenceGround::Late]);
     // Single outputs are logged before the next one is written.
     story.stub("a").hub("ab");
-    assert_eq!(story.grounds_if_cut(), [Ground::Seen]);
+    assert_eq!(story.grounds_if_cut(), [EvidenceGround::Seen]);
 }

@@ -30,16 +30,16 @@ const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The starts of the stubs of a case, over all of its logs.
 #[derive(Debug, Default)]
-pub(super) struct Starts(Mutex<Vec<Start>>);
+pub(super) struct StubStarts(Mutex<Vec<StubStart>>);
 
 /// A start: its log, and its number there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Start {
+struct StubStart {
     log: PathBuf,
     number: u32,
 }
 
-impl Starts {
+impl StubStarts {
     /// The place of a start among all of the case, counted from 1; a new one comes last.
     fn place(&self, log: &Path, number: u32) -> u32 {
         let mut starts = self.lock();
@@ -47,7 +47,7 @@ impl Starts {
             .iter()
             .position(|start| start.number == number && start.log == log);
         let place = known.unwrap_or_else(|| {
-            starts.push(Start {
+            starts.push(StubStart {
                 log: log.to_owned(),
                 number,
             });
@@ -63,14 +63,14 @@ impl Starts {
         start.is_some_and(|start| stub::is_running(&start.log, start.number))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Start>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<StubStart>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A log that is being followed.
 #[derive(Debug)]
-pub(super) struct Tail {
+pub(super) struct LogTail {
     path: PathBuf,
     state: Arc<TailState>,
     thread: JoinHandle<()>,
@@ -83,9 +83,9 @@ struct TailState {
     enough: AtomicBool,
 }
 
-impl Tail {
+impl LogTail {
     /// Begins to follow a log, which need not exist yet.
-    pub(super) fn follow(path: PathBuf, history: Arc<History>, starts: Arc<Starts>) -> Self {
+    pub(super) fn follow(path: PathBuf, history: Arc<History>, starts: Arc<StubStarts>) -> Self {
         let state = Arc::<TailState>::default();
         let log = path.clone();
         let told = Arc::clone(&state);
@@ -114,7 +114,7 @@ impl Tail {
     }
 }
 
-fn follow(path: &Path, history: &History, starts: &Starts, state: &TailState) {
+fn follow(path: &Path, history: &History, starts: &StubStarts, state: &TailState) {
     let mut reader = LogReader::new(path);
     let mut splitter = Splitter::default();
     let mut buffer = vec![0; 256 << 10];
@@ -141,12 +141,12 @@ fn follow(path: &Path, history: &History, starts: &Starts, state: &TailState) {
 
 /// Turns the stub's nanoseconds into instants of the same clock.
 #[derive(Debug, Clone, Copy)]
-struct Clock {
+struct StubClock {
     instant: Instant,
     nanos: u64,
 }
 
-impl Clock {
+impl StubClock {
     fn now() -> Self {
         let now = clock_gettime(ClockId::Monotonic);
         let part = |number: i64| u64::try_from(number).unwrap_or_default();
@@ -165,7 +165,7 @@ impl Clock {
 
 /// Text on a process's stdout after its last LF.
 #[derive(Debug)]
-enum Partial {
+enum PartialOutput {
     Known(Vec<u8>),
     /// Too long for the log.
     Unknown,
@@ -180,20 +180,20 @@ enum LogLineEnd {
 
 struct LogReader {
     log: PathBuf,
-    clock: Clock,
-    partial: HashMap<u32, Partial>,
+    clock: StubClock,
+    partial: HashMap<u32, PartialOutput>,
 }
 
 impl LogReader {
     fn new(log: &Path) -> Self {
         Self {
             log: log.to_owned(),
-            clock: Clock::now(),
+            clock: StubClock::now(),
             partial: HashMap::new(),
         }
     }
 
-    fn record(&mut self, line: &[u8], history: &History, starts: &Starts) {
+    fn record(&mut self, line: &[u8], history: &History, starts: &StubStarts) {
         let Ok(record) = serde_json::from_slice::<Value>(line) else {
             return;
         };
@@ -227,9 +227,9 @@ impl LogReader {
             "raw" | "endless" => {
                 let ended = record["lf"] == true;
                 let rest = if ended {
-                    Partial::Known(Vec::new())
+                    PartialOutput::Known(Vec::new())
                 } else {
-                    Partial::Unknown
+                    PartialOutput::Unknown
                 };
                 self.partial.insert(process, rest);
                 vec![RecordedEvent::Act(record)]
@@ -267,7 +267,9 @@ impl LogReader {
     /// Returns the text after the last LF when the output ends.
     fn cut(&mut self, process: u32) -> Vec<RecordedEvent> {
         match self.partial.remove(&process) {
-            Some(Partial::Known(line)) if !line.is_empty() => vec![adapter(&line, LogLineEnd::Not)],
+            Some(PartialOutput::Known(line)) if !line.is_empty() => {
+                vec![adapter(&line, LogLineEnd::Not)]
+            }
             _ => Vec::new(),
         }
     }
@@ -279,23 +281,23 @@ impl LogReader {
             let partial = self
                 .partial
                 .entry(process)
-                .or_insert(Partial::Known(Vec::new()));
+                .or_insert(PartialOutput::Known(Vec::new()));
             let ended = piece.ends_with(b"\n");
             match partial {
-                Partial::Known(line) => {
+                PartialOutput::Known(line) => {
                     line.extend_from_slice(piece);
                     if ended {
                         line.pop();
                         events.push(adapter(line, LogLineEnd::ByLf));
                     }
                 }
-                Partial::Unknown if ended => {
+                PartialOutput::Unknown if ended => {
                     events.push(RecordedEvent::Act(json!({"ev":"unknown_line"})));
                 }
-                Partial::Unknown => {}
+                PartialOutput::Unknown => {}
             }
             if ended {
-                *partial = Partial::Known(Vec::new());
+                *partial = PartialOutput::Known(Vec::new());
             }
         }
         events
@@ -399,7 +401,7 @@ mod tests {
     #[test]
     fn processes_are_told_apart_by_log_and_start_and_not_by_pid() {
         let history = History::begin();
-        let starts = Starts::default();
+        let starts = StubStarts::default();
         let mut readers = [
             LogReader::new(Path::new("a")),
             LogReader::new(Path::new("b")),
@@ -424,7 +426,7 @@ mod tests {
 
     #[test]
     fn instants_follow_the_stubs_clock() {
-        let clock = Clock::now();
+        let clock = StubClock::now();
         assert_eq!(
             clock.at(clock.nanos + 5) - clock.instant,
             Duration::from_nanos(5)

@@ -12,8 +12,8 @@ use trunkline_conformance_mutants::json::text;
 use super::say;
 use crate::{
     message::{Members, Message},
-    schema::Exts,
-    session::{AdapterTurn, HostReply, OfferedChoice, Over, WaitingRequest, allows},
+    schema::ExtensionSet,
+    session::{AdapterTurn, HostReply, OfferedChoice, TurnAbort, WaitingRequest, allows},
     switches::{Mutant::*, broken},
 };
 
@@ -27,7 +27,7 @@ struct GuardedRequest {
 }
 
 /// Asks for something as an agent does in an ordinary turn, and leaves it be when it is denied.
-pub(super) fn ask_and_stand_back(turn: &AdapterTurn) -> Result<(), Over> {
+pub(super) fn ask_and_stand_back(turn: &AdapterTurn) -> Result<(), TurnAbort> {
     let request = Message::new("permission.request")
         .with("tool", "look")
         .with("description", "look around");
@@ -44,7 +44,7 @@ pub(super) fn ask_and_stand_back(turn: &AdapterTurn) -> Result<(), Over> {
 }
 
 /// Asks for all at once, so that they can be answered in any order.
-pub(super) fn ask(turn: &AdapterTurn, requests: Vec<Members>) -> Result<(), Over> {
+pub(super) fn ask(turn: &AdapterTurn, requests: Vec<Members>) -> Result<(), TurnAbort> {
     let mut waiting = BTreeMap::new();
     for members in requests {
         let text = |name: &str| text(&members, name).to_owned();
@@ -72,7 +72,7 @@ pub(super) fn ask(turn: &AdapterTurn, requests: Vec<Members>) -> Result<(), Over
             message = message.with("resource", asked.resource.clone());
         }
         let choices = choices(&members);
-        if turn.has(Exts::CONTROL) {
+        if turn.has(ExtensionSet::CONTROL) {
             let title = members
                 .get("title")
                 .filter(|title| title.is_string())
@@ -95,7 +95,10 @@ pub(super) fn ask(turn: &AdapterTurn, requests: Vec<Members>) -> Result<(), Over
     answered
 }
 
-fn answers(turn: &AdapterTurn, mut waiting: BTreeMap<String, GuardedRequest>) -> Result<(), Over> {
+fn answers(
+    turn: &AdapterTurn,
+    mut waiting: BTreeMap<String, GuardedRequest>,
+) -> Result<(), TurnAbort> {
     let silence = Instant::now() + Duration::from_secs(1);
     while !waiting.is_empty() {
         let until = waiting.values().filter_map(|asked| asked.until).min();
@@ -143,7 +146,7 @@ fn answers(turn: &AdapterTurn, mut waiting: BTreeMap<String, GuardedRequest>) ->
     Ok(())
 }
 
-fn settle(turn: &AdapterTurn, asked: &GuardedRequest, answer: &HostReply) -> Result<(), Over> {
+fn settle(turn: &AdapterTurn, asked: &GuardedRequest, answer: &HostReply) -> Result<(), TurnAbort> {
     if answer.approved || broken(DenialActs) {
         act(asked);
     }
@@ -181,9 +184,9 @@ fn choices(members: &Members) -> Vec<OfferedChoice> {
 }
 
 /// Asks for values. A host that cannot be asked is shown the question, without an answer ([ext.3]).
-pub(super) fn question(turn: &AdapterTurn, members: &Members) -> Result<(), Over> {
+pub(super) fn question(turn: &AdapterTurn, members: &Members) -> Result<(), TurnAbort> {
     let prompt = text(members, "prompt");
-    if !turn.has(Exts::QUESTIONS) {
+    if !turn.has(ExtensionSet::QUESTIONS) {
         if broken(QuestionWaitsForCore) {
             return turn.next_answer(None).map(|_| ());
         }

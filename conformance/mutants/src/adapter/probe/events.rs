@@ -5,8 +5,8 @@ use trunkline_conformance_mutants::json::text;
 
 use crate::{
     message::{Members, Message},
-    schema::{Exts as E, FieldType, INFO, Shape, UP},
-    session::{AdapterTurn, Over},
+    schema::{ExtensionSet as E, FieldType, INFO, Shape, UP},
+    session::{AdapterTurn, TurnAbort},
     switches::{Mutant::*, broken},
 };
 
@@ -21,7 +21,7 @@ fn is_event(shape: &Shape) -> bool {
 const OF_EVENTS: [&str; 3] = ["message_id", "parent_tool_call_id", "history"];
 
 /// Sends an event, given as a message without its session. What is none is left out.
-pub(super) fn send(turn: &AdapterTurn, mut members: Members) -> Result<(), Over> {
+pub(super) fn send(turn: &AdapterTurn, mut members: Members) -> Result<(), TurnAbort> {
     let Some(Value::String(kind)) = members.remove("type") else {
         return Ok(());
     };
@@ -69,7 +69,7 @@ pub(super) fn send(turn: &AdapterTurn, mut members: Members) -> Result<(), Over>
     turn.emit(Message::with_members(kind, members))
 }
 
-fn output(turn: &AdapterTurn, mut members: Members) -> Result<(), Over> {
+fn output(turn: &AdapterTurn, mut members: Members) -> Result<(), TurnAbort> {
     let with_events = turn.has(E::EVENTS);
     members.retain(|name, value| match name.as_str() {
         "content" | "channel" => value.is_string(),
@@ -86,7 +86,7 @@ fn output(turn: &AdapterTurn, mut members: Members) -> Result<(), Over> {
 }
 
 /// Sends a `session.info`; to a host without extensions there is none.
-pub(super) fn info(turn: &AdapterTurn, mut members: Members) -> Result<(), Over> {
+pub(super) fn info(turn: &AdapterTurn, mut members: Members) -> Result<(), TurnAbort> {
     if turn.session.agreed.names().is_empty() {
         return Ok(());
     }

@@ -8,7 +8,7 @@ use super::{AdapterPhase, AdapterSession, AdapterState};
 use crate::{
     message::{Members, Message},
     negotiation::tells_native_ids,
-    schema::Exts,
+    schema::ExtensionSet,
     switches::{Mutant::*, Variant::*, broken, varied},
     world::Memory,
 };
@@ -134,7 +134,7 @@ impl AdapterSession {
         let closed = Message::new("session.closed")
             .with("reason", reason)
             .with_some("error", error);
-        let with_control = self.has(Exts::CONTROL);
+        let with_control = self.has(ExtensionSet::CONTROL);
         if with_control && broken(ClosedBeforeEnds) {
             self.send(&mut state, closed.clone());
         }
@@ -198,7 +198,7 @@ impl AdapterSession {
                 .world
                 .remember(self.id.clone(), Memory { values, cwd: None });
         }
-        if self.has(Exts::RESUME) {
+        if self.has(ExtensionSet::RESUME) {
             self.process
                 .world
                 .remember(self.native_id.clone(), Self::memory(&mut state));
@@ -284,7 +284,7 @@ impl AdapterSession {
         end: TurnEnd,
         text: &str,
     ) {
-        let told_by_the_end = end.failure().is_some() && !self.has(Exts::TURNS);
+        let told_by_the_end = end.failure().is_some() && !self.has(ExtensionSet::TURNS);
         if !told_by_the_end && !broken(FailureSilent) {
             self.send(state, Message::system(text).in_turn(turn_id.clone()));
         }
@@ -312,15 +312,15 @@ impl AdapterSession {
         if broken(StatusAlwaysCompleted) {
             end.members.insert("status".to_owned(), json!("completed"));
         }
-        let with_turns = self.has(Exts::TURNS);
+        let with_turns = self.has(ExtensionSet::TURNS);
         if !with_turns
             && !broken(FailureSilent)
             && let Some(text) = end.failure()
         {
             self.send(state, Message::system(text).in_turn(turn_id.clone()));
         }
-        let usage = self.has(Exts::USAGE);
-        let resume = self.has(Exts::RESUME);
+        let usage = self.has(ExtensionSet::USAGE);
+        let resume = self.has(ExtensionSet::RESUME);
         let any = !self.agreed.names().is_empty();
         let status_to_all = broken(StatusToCore) || (broken(StatusToAny) && any);
         end.members.retain(|name, _| {

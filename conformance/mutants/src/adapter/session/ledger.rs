@@ -20,13 +20,13 @@ const KEPT: usize = 4096;
 
 /// A file of the host's.
 #[derive(Debug, Clone)]
-pub(crate) struct Announced {
+pub(crate) struct AnnouncedFile {
     pub(crate) name: String,
     pub(crate) mime: String,
     pub(crate) path: String,
 }
 
-impl Announced {
+impl AnnouncedFile {
     /// Returns true if it can be read and differs from its announcement ([large.1]).
     pub(crate) fn differs(&self, fields: &Fields<'_>) -> bool {
         let Ok((bytes, found)) = digest(&self.path) else {
@@ -63,7 +63,7 @@ impl Announced {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     inputs: VecDeque<Value>,
-    files: VecDeque<Announced>,
+    files: VecDeque<AnnouncedFile>,
     answers: VecDeque<Value>,
 }
 
@@ -84,7 +84,7 @@ impl Ledger {
         !self.inputs.is_empty()
     }
 
-    pub(crate) fn file(&mut self, file: Announced) {
+    pub(crate) fn file(&mut self, file: AnnouncedFile) {
         keep(&mut self.files, file);
     }
 
@@ -95,7 +95,7 @@ impl Ledger {
         );
     }
 
-    pub(crate) fn files(&self) -> Vec<Announced> {
+    pub(crate) fn files(&self) -> Vec<AnnouncedFile> {
         self.files.iter().cloned().collect()
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use trunkline_conformance_mutants::{locks::lock, outbox::Outbox, sleep};
 
-use super::{AdapterSession, AdapterTurn, Over, TurnEnd};
+use super::{AdapterSession, AdapterTurn, TurnAbort, TurnEnd};
 use crate::{
     message::Message,
     switches::{Mutant::*, broken},
@@ -25,7 +25,7 @@ const TO_DRAIN: Duration = Duration::from_secs(2);
 const PIPE_ROOM: usize = 1024 * 1024;
 
 /// Serves one turn. An input for which there was no room has no content.
-pub(crate) type Agent = fn(&AdapterTurn, Option<String>) -> Result<TurnEnd, Over>;
+pub(crate) type Agent = fn(&AdapterTurn, Option<String>) -> Result<TurnEnd, TurnAbort>;
 
 /// Resources of every session.
 #[derive(Debug)]

@@ -4,12 +4,12 @@ use std::{path::PathBuf, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{AdapterSession, AdapterState, Announced};
+use super::{AdapterSession, AdapterState, AnnouncedFile};
 use crate::{
     fields::Fields,
     message::{Members, Message},
     negotiation::takes_changed_inputs,
-    schema::Exts,
+    schema::ExtensionSet,
     switches::{Mutant::*, Variant::*, broken, varied},
 };
 
@@ -81,7 +81,7 @@ impl AdapterSession {
             return;
         };
         state.requests.remove(&request_id);
-        let answer = match self.has(Exts::CONTROL) {
+        let answer = match self.has(ExtensionSet::CONTROL) {
             true => decision(approved, fields, &choices),
             false => HostReply {
                 approved,
@@ -93,7 +93,8 @@ impl AdapterSession {
                 .stale
                 .extend(effect.map(|effect| (request_id.clone(), effect)));
         }
-        let ends = self.has(Exts::CONTROL) && !answer.approved && fields.is_true("end_turn");
+        let ends =
+            self.has(ExtensionSet::CONTROL) && !answer.approved && fields.is_true("end_turn");
         if let Some(running) = &mut state.running {
             running.answers.push_back((request_id, answer));
         }
@@ -149,7 +150,7 @@ impl AdapterSession {
     }
 
     /// Files that it was given.
-    pub(crate) fn files(&self) -> Vec<Announced> {
+    pub(crate) fn files(&self) -> Vec<AnnouncedFile> {
         if broken(SharedFiles) {
             return self
                 .process
@@ -161,7 +162,7 @@ impl AdapterSession {
         self.lock().ledger.files()
     }
 
-    pub(crate) fn take_file(&self, file: Announced) {
+    pub(crate) fn take_file(&self, file: AnnouncedFile) {
         let mut state = self.lock();
         if state.is_open() {
             state.ledger.file(file);

@@ -5,10 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{AdapterSession, HostReply, Over, ROOM, WaitingRequest};
+use super::{AdapterSession, HostReply, ROOM, TurnAbort, WaitingRequest};
 use crate::{
     message::Message,
-    schema::Exts,
+    schema::ExtensionSet,
     switches::{Mutant::*, Variant::*, broken, varied},
     world::Values,
 };
@@ -23,16 +23,16 @@ pub(crate) struct AdapterTurn {
 
 impl AdapterTurn {
     /// Checks that it may continue.
-    pub(crate) fn over(&self) -> Result<(), Over> {
+    pub(crate) fn over(&self) -> Result<(), TurnAbort> {
         self.session.lock().going(self.serial)
     }
 
     /// Sends a message of this turn, once there is room ([flow.3]).
-    pub(crate) fn emit(&self, message: Message) -> Result<(), Over> {
+    pub(crate) fn emit(&self, message: Message) -> Result<(), TurnAbort> {
         let mut state = self.session.lock();
         loop {
             match state.going(self.serial) {
-                Err(Over::Stopped) if broken(BurstIsDeaf) => {}
+                Err(TurnAbort::Stopped) if broken(BurstIsDeaf) => {}
                 going => going?,
             }
             if state.out_bytes <= ROOM || broken(PauseUnbounded) || broken(DropsWhenFull) {
@@ -54,7 +54,7 @@ impl AdapterTurn {
     }
 
     /// Sends what is marked as history and belongs to no turn.
-    pub(crate) fn emit_outside(&self, message: Message) -> Result<(), Over> {
+    pub(crate) fn emit_outside(&self, message: Message) -> Result<(), TurnAbort> {
         let mut state = self.session.lock();
         state.going(self.serial)?;
         self.session.send(&mut state, message);
@@ -62,7 +62,7 @@ impl AdapterTurn {
     }
 
     /// Does nothing for a time.
-    pub(crate) fn rest(&self, time: Duration) -> Result<(), Over> {
+    pub(crate) fn rest(&self, time: Duration) -> Result<(), TurnAbort> {
         let until = Instant::now() + time;
         let mut state = self.session.lock();
         loop {
@@ -79,7 +79,7 @@ impl AdapterTurn {
         &self,
         request: WaitingRequest,
         message: Message,
-    ) -> Result<String, Over> {
+    ) -> Result<String, TurnAbort> {
         let serial = self.session.process.world.serial();
         let mut state = self.session.lock();
         loop {
@@ -112,7 +112,7 @@ impl AdapterTurn {
         if broken(CancelledApprovalActs) {
             state.keep_effect(request_id, request);
         }
-        if !self.has(Exts::CONTROL) {
+        if !self.has(ExtensionSet::CONTROL) {
             state.owe(request_id);
         } else {
             let cancel = Message::new("permission.cancel")
@@ -128,13 +128,13 @@ impl AdapterTurn {
     pub(crate) fn next_answer(
         &self,
         until: Option<Instant>,
-    ) -> Result<Option<(String, HostReply)>, Over> {
+    ) -> Result<Option<(String, HostReply)>, TurnAbort> {
         let guess = broken(EndsBySilence).then(|| Instant::now() + Duration::from_secs(1));
         let until = guess.or(until);
         let mut state = self.session.lock();
         loop {
             let going = state.going(self.serial);
-            if !(going == Err(Over::Stopped)
+            if !(going == Err(TurnAbort::Stopped)
                 && broken(QuestionOutlivesStop)
                 && !state.requests.is_empty())
             {
@@ -149,7 +149,7 @@ impl AdapterTurn {
             }
             if until.is_some_and(|until| Instant::now() >= until) {
                 return if guess.is_some() {
-                    Err(Over::Stopped)
+                    Err(TurnAbort::Stopped)
                 } else {
                     Ok(None)
                 };
@@ -179,7 +179,7 @@ impl AdapterTurn {
         work(&mut self.session.lock().values)
     }
 
-    pub(crate) fn has(&self, extension: Exts) -> bool {
+    pub(crate) fn has(&self, extension: ExtensionSet) -> bool {
         self.session.has(extension)
     }
 }

@@ -8,8 +8,8 @@ use std::{
 use trunkline_conformance_mutants::sleep;
 
 use super::{
-    ActiveOptions, AdapterPhase, AdapterSession, AdapterState, AdapterTurn, HostReply, Over, ROOM,
-    TurnEnd,
+    ActiveOptions, AdapterPhase, AdapterSession, AdapterState, AdapterTurn, HostReply, ROOM,
+    TurnAbort, TurnEnd,
 };
 use crate::{
     message::Message,
@@ -295,12 +295,12 @@ impl AdapterSession {
                     self.process.world.leave();
                     ended
                 }
-                false => Err(turn.over().err().unwrap_or(Over::Stopped)),
+                false => Err(turn.over().err().unwrap_or(TurnAbort::Stopped)),
             };
             match ended {
                 Ok(end) => self.finish(&turn, end),
-                Err(Over::Stopped) => self.finish(&turn, TurnEnd::stopped()),
-                Err(Over::Closed) => {}
+                Err(TurnAbort::Stopped) => self.finish(&turn, TurnEnd::stopped()),
+                Err(TurnAbort::Closed) => {}
             }
         }
     }
@@ -411,19 +411,19 @@ impl AdapterSession {
 }
 
 impl AdapterState {
-    pub(super) fn going(&self, serial: u64) -> Result<(), Over> {
+    pub(super) fn going(&self, serial: u64) -> Result<(), TurnAbort> {
         if self.is_closed() && broken(SpeaksAfterClose) {
             return Ok(());
         }
         match &self.running {
             Some(running) if running.serial == serial && !self.is_closed() => {
                 if running.stop.is_some() {
-                    Err(Over::Stopped)
+                    Err(TurnAbort::Stopped)
                 } else {
                     Ok(())
                 }
             }
-            _ => Err(Over::Closed),
+            _ => Err(TurnAbort::Closed),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::TurnScope;
 use crate::files;
 use crate::message::Message;
 use crate::relay::Relay;
-use crate::schema::Exts;
+use crate::schema::ExtensionSet;
 use crate::session::{ForcedEnd, HubSession};
 use crate::switches::{Mutant::*, broken};
 
@@ -232,7 +232,7 @@ impl Relay {
             {
                 process
                     .stdin
-                    .push(Message::down("session.close", &wire.id).encode(Exts::CORE));
+                    .push(Message::down("session.close", &wire.id).encode(ExtensionSet::CORE));
             }
             if let Some(process) = self.processes.get_mut(&wire.process) {
                 process.wire.remove(&wire.id);
@@ -246,7 +246,7 @@ impl Relay {
         if !broken(ClosedUntold) {
             self.say(session, message);
         }
-        if session.hub.has(Exts::CONTROL) {
+        if session.hub.has(ExtensionSet::CONTROL) {
             session.gone = true;
             self.hub.finish(session.key);
         } else if !broken(ClosedGoesOn) {

@@ -4,7 +4,7 @@ use trunkline_conformance_mutants::json::session_named_in;
 
 use crate::message::Message;
 use crate::relay::Relay;
-use crate::schema::Exts;
+use crate::schema::ExtensionSet;
 use crate::switches::{Mutant::*, broken};
 
 impl Relay {
@@ -22,7 +22,7 @@ impl Relay {
             self.with(&id, |relay, session| {
                 if told {
                     relay.report(session, "protocol", &text);
-                } else if broken(NoiseToldCore) && session.hub == Exts::CORE {
+                } else if broken(NoiseToldCore) && session.hub == ExtensionSet::CORE {
                     relay.say_text(session, "stdout", &text);
                 }
             });
@@ -50,7 +50,7 @@ impl Relay {
                         "false"
                     },
                 );
-            process.stdin.push(answer.encode(Exts::CORE));
+            process.stdin.push(answer.encode(ExtensionSet::CORE));
         }
     }
 
@@ -62,7 +62,7 @@ impl Relay {
             let answer = Message::down("permission.response", &message.session)
                 .with_raw("request_id", id)
                 .with_raw("approved", "true");
-            process.stdin.push(answer.encode(Exts::CORE));
+            process.stdin.push(answer.encode(ExtensionSet::CORE));
         }
         if broken(ClosedIdDelivered)
             && let Some((key, hub)) = self.forgotten.get(&message.session)

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::message::Message;
 use crate::relay::Relay;
-use crate::schema::Exts;
+use crate::schema::ExtensionSet;
 use crate::session::HubSession;
 use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
@@ -61,7 +61,7 @@ impl Relay {
             self.say(session, &closed);
         }
         self.close_wire(session, false);
-        if session.hub.has(Exts::CONTROL) {
+        if session.hub.has(ExtensionSet::CONTROL) {
             session.gone = true;
             self.hub.finish(session.key);
         } else {
