@@ -53,7 +53,7 @@ use crate::agent::launch::Launch;
 use crate::agent::log::SessionLog;
 use crate::agent::options::Options;
 use crate::agent::read::{self, list, text};
-use crate::agent::rpc::{Pool, Stay};
+use crate::agent::rpc::{IdlePolicy, Pool};
 use crate::agent::settings::Common;
 use crate::agent::started;
 use crate::agent::{describe, diagnose, model, resume, version};
@@ -165,7 +165,10 @@ impl Acp {
     ) -> Result<Arc<AgentLink>, Error> {
         let deadline = self.common().deadlines.start;
         let start = AgentLink::start(launch, self.agent().offers_files(), deadline, log);
-        self.0.pool.process(launch, Stay::Kept, log, start).await
+        self.0
+            .pool
+            .process(launch, IdlePolicy::Kept, log, start)
+            .await
     }
 }
 

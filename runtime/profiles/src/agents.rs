@@ -18,7 +18,7 @@ use crate::acp::Quirks;
 use crate::agent::credentials::Credentials;
 use crate::agent::failure;
 use crate::agent::native_id;
-use crate::agent::version::{Since, Version};
+use crate::agent::version::{FirstVersions, Version};
 
 /// Limit for the size of an operator's file, in bytes.
 const MAX_FILE_BYTES: u64 = 256 * 1024;
@@ -363,8 +363,8 @@ impl AgentFile {
     }
 
     /// First versions that have something.
-    pub(crate) fn since(&self) -> Since<'_> {
-        Since {
+    pub(crate) fn since(&self) -> FirstVersions<'_> {
+        FirstVersions {
             agent: &self.program,
             update: &self.install,
             first: &self.since,

@@ -80,7 +80,7 @@ pub(crate) fn check(settings: &Settings) -> Result<(), Error> {
         settings,
         &options,
         None,
-        command_line::Begin::New(""),
+        command_line::ResumePoint::New(""),
         &files,
         |_| false,
     )

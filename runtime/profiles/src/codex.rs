@@ -37,8 +37,8 @@ use trunkline_sdk::{
     Turn,
 };
 
-use self::command_line::Way;
-use self::conversation::{Thread, ThreadLink, last_turn};
+use self::command_line::TurnRoute;
+use self::conversation::{AppServerThread, ThreadLink, last_turn};
 use self::exec::Exec;
 use self::policy::Policy;
 use self::process::Server;
@@ -49,7 +49,7 @@ use crate::agent::deadlines::until_stopped;
 use crate::agent::end::undelivered;
 use crate::agent::options::Options;
 use crate::agent::read;
-use crate::agent::rpc::{Pool, Stay};
+use crate::agent::rpc::{IdlePolicy, Pool};
 use crate::agent::settings::{Wait, settings};
 use crate::agent::{credentials, describe, resume, version};
 
@@ -126,7 +126,7 @@ enum KeptThread {
     #[default]
     None,
     /// A thread of the app server, and the failure of its start, which its first turn reports.
-    Thread(Box<Thread>, Option<Error>),
+    Thread(Box<AppServerThread>, Option<Error>),
     /// One process per turn.
     Exec(Box<Exec>),
 }
@@ -149,7 +149,11 @@ impl Codex {
         let policy = Policy::resolve(&self.settings, &options)?;
         let (launch, tool_env) = command_line::app_server(&options, &common.env, &asked_env);
         let own = asked_env.is_empty() && options.args == common.args;
-        let stay = if own { Stay::Kept } else { Stay::WithSessions };
+        let stay = if own {
+            IdlePolicy::Kept
+        } else {
+            IdlePolicy::WithSessions
+        };
         let mut warnings = Vec::new();
         if policy.bypasses() {
             warnings.push(
@@ -166,13 +170,13 @@ impl Codex {
         }
         // A program that is not there is the turn's failure.
         let version = version::probe(&options.launch()).await.ok();
-        let way = Way::choose(version, &self.settings);
+        let way = TurnRoute::choose(version, &self.settings);
         let names_end = last_turn(&options).is_some();
         let copies = resume::settle_copy(session, &mut options, names_end).await;
-        if copies && way == Way::Exec {
+        if copies && way == TurnRoute::Exec {
             resume::lose_copy(session, &mut options, "`codex exec` copies no thread").await;
         }
-        if way == Way::Exec {
+        if way == TurnRoute::Exec {
             let exec = Exec::new(
                 self.settings.clone(),
                 options,
@@ -214,7 +218,7 @@ impl Codex {
                 .as_deref()
                 .and_then(|schema| serde_json::from_str(schema).ok()),
         };
-        let mut thread = Thread::new(
+        let mut thread = AppServerThread::new(
             self.settings.clone(),
             options,
             launch,
@@ -230,7 +234,11 @@ impl Codex {
 
 impl Codex {
     /// The link of a thread whose earlier turns have ended.
-    async fn ready(&self, turn: &Turn, thread: &mut Thread) -> Result<Arc<ThreadLink>, Error> {
+    async fn ready(
+        &self,
+        turn: &Turn,
+        thread: &mut AppServerThread,
+    ) -> Result<Arc<ThreadLink>, Error> {
         loop {
             let connecting = thread.connect(&self.pool, turn.session());
             let link = until_stopped(turn, connecting).await?;
@@ -313,7 +321,10 @@ impl Adapter for Codex {
         let options = Options::configured(&self.settings.common());
         let (launch, _) = command_line::app_server(&options, &options.env, &Default::default());
         let start = Server::start(&launch, options.deadlines.start, None);
-        let server = self.pool.process(&launch, Stay::Kept, None, start).await?;
+        let server = self
+            .pool
+            .process(&launch, IdlePolicy::Kept, None, start)
+            .await?;
         let mut params =
             json!({ "limit": list.limit.unwrap_or(100).min(MOST_LISTED), "sortKey": "updated_at" });
         if let Some(cwd) = &list.cwd {
@@ -336,9 +347,9 @@ impl Adapter for Codex {
             "run-to-completion",
             Some(true),
         );
-        let wrapped = match Way::choose(None, &self.settings) {
-            Way::AppServer => wrapped.forks(),
-            Way::Exec => wrapped,
+        let wrapped = match TurnRoute::choose(None, &self.settings) {
+            TurnRoute::AppServer => wrapped.forks(),
+            TurnRoute::Exec => wrapped,
         };
         wrapped
             .use_when(

@@ -25,8 +25,8 @@ use trunkline_sdk::{
 pub(crate) use self::config::CliConfig;
 use self::{
     config::SpawnPolicy,
-    ending::{AnswerTracker, Cause, Endings, ShownPiece},
-    pty::Own,
+    ending::{AnswerEnd, AnswerTracker, Endings, ShownPiece},
+    pty::OwnCommand,
     slot::{RunningProgram, Slot},
 };
 use crate::{
@@ -58,7 +58,7 @@ const DEAF: Duration = Duration::from_secs(1);
 pub(crate) struct GenericCli {
     config: CliConfig,
     endings: Endings,
-    own: Own,
+    own: OwnCommand,
     /// The one process of all sessions, if there is only one.
     shared: Arc<Mutex<Slot>>,
 }
@@ -73,7 +73,7 @@ pub(crate) struct CliConversation {
 }
 
 impl GenericCli {
-    pub(crate) fn new(config: CliConfig, own: Own) -> Self {
+    pub(crate) fn new(config: CliConfig, own: OwnCommand) -> Self {
         let endings = config.endings();
         Self {
             config,
@@ -227,10 +227,10 @@ impl GenericCli {
         let mut end = loop {
             let due = if writing { None } else { answer.due() };
             let due = match stopping {
-                None => deaf.map(|until| (until, Cause::Quiet)).or(due),
+                None => deaf.map(|until| (until, AnswerEnd::Quiet)).or(due),
                 Some(until) => {
                     let quiet = answer.quiet_since() + SETTLED;
-                    [due, Some((quiet.min(until), Cause::Quiet))]
+                    [due, Some((quiet.min(until), AnswerEnd::Quiet))]
                         .into_iter()
                         .flatten()
                         .min_by_key(|(at, _)| *at)
@@ -257,7 +257,7 @@ impl GenericCli {
                             if !rest.is_empty() {
                                 turn.session().output(rest).await;
                             }
-                            break completed(Cause::Sentinel);
+                            break completed(AnswerEnd::Sentinel);
                         }
                     }
                     ProcessEvent::Ended(exit) => {
@@ -282,7 +282,7 @@ impl GenericCli {
                             ..TurnComplete::default()
                         };
                     }
-                    break completed(due.map_or(Cause::Quiet, |(_, cause)| cause));
+                    break completed(due.map_or(AnswerEnd::Quiet, |(_, cause)| cause));
                 }
             }
         };
@@ -317,7 +317,7 @@ async fn show(turn: &Turn, held: String) -> u64 {
     bytes
 }
 
-fn completed(cause: Cause) -> TurnComplete {
+fn completed(cause: AnswerEnd) -> TurnComplete {
     TurnComplete {
         status: Some(Status::Completed),
         stop_reason: Some(cause.as_str().to_owned()),

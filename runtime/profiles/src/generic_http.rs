@@ -26,9 +26,9 @@ use trunkline_sdk::{
 };
 
 use self::{
-    answer::{BodyReader, Read, Rest, essence_of},
+    answer::{AnswerRest, BodyPart, BodyReader, essence_of},
     config::{Body, Header},
-    exchange::{Prepared, send},
+    exchange::{PreparedRequest, send},
     failure::{innermost, shown},
     template::{Template, ValuePosition, Values},
 };
@@ -73,7 +73,7 @@ impl GenericHttp {
     }
 
     /// The request of an input.
-    fn prepare(&self, values: &Values) -> Result<Prepared, String> {
+    fn prepare(&self, values: &Values) -> Result<PreparedRequest, String> {
         let config = &self.config;
         let url = config
             .base_url
@@ -90,7 +90,7 @@ impl GenericHttp {
             );
         }
         let body = self.body(values, &mut headers)?;
-        Ok(Prepared {
+        Ok(PreparedRequest {
             method: config.method.0.clone(),
             url,
             headers,
@@ -135,7 +135,11 @@ impl GenericHttp {
         }))
     }
 
-    async fn exchange(&self, turn: &Turn, request: &Prepared) -> Result<TurnComplete, Error> {
+    async fn exchange(
+        &self,
+        turn: &Turn,
+        request: &PreparedRequest,
+    ) -> Result<TurnComplete, Error> {
         let client = self.client().map_err(Error::other)?;
         let sent = while_working(turn, send(client, &self.config, request)).await;
         let response = sent.map_err(|failed| failed.error)?;
@@ -167,7 +171,7 @@ impl GenericHttp {
                 piece.truncate(room);
             }
             left -= piece.len() as u64;
-            let mut read = Read::default();
+            let mut read = BodyPart::default();
             let failed = answer.push(&piece, &mut read);
             if !read.output.is_empty() {
                 turn.output(read.output).await;
@@ -181,10 +185,10 @@ impl GenericHttp {
             }
         }
         match answer.finish(cut)? {
-            Rest::Output(rest) if rest.is_empty() => {}
-            Rest::Output(rest) => turn.output(rest).await,
-            Rest::File { bytes, .. } if bytes.is_empty() => {}
-            Rest::File { mime, bytes } => {
+            AnswerRest::Output(rest) if rest.is_empty() => {}
+            AnswerRest::Output(rest) => turn.output(rest).await,
+            AnswerRest::File { bytes, .. } if bytes.is_empty() => {}
+            AnswerRest::File { mime, bytes } => {
                 let name = url
                     .path_segments()
                     .and_then(|mut parts| parts.next_back())

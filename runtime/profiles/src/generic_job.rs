@@ -17,9 +17,9 @@ use trunkline_sdk::{
 
 pub(crate) use self::{answer::estimated, config::JobConfig};
 use self::{
-    answer::{AnswerReader, Ending},
+    answer::{AnswerReader, EndValues},
     config::Keys,
-    input::{Given, InputMode},
+    input::{InputMode, RunInput},
 };
 use crate::{
     agent::{attachment::told, deadlines::while_working, describe, launch::Launch, secrets},
@@ -101,7 +101,7 @@ impl Adapter for GenericJob {
         }
         let content = told(input.content, input.files).await;
         let input_bytes = content.len() as u64;
-        let Given { args, stdin, file } = self.config.input.give(args, content)?;
+        let RunInput { args, stdin, file } = self.config.input.give(args, content)?;
         let mut process =
             RawProcess::start(&options.launch(command, &args, work_dir, env), command).await?;
         let mut output = ShownOutput {
@@ -208,7 +208,7 @@ impl ShownOutput<'_> {
     }
 
     /// Shows the rest. Returns the bytes of stdout that were shown in all, and the values that were read.
-    async fn finish(self, turn: &Turn) -> (u64, Ending) {
+    async fn finish(self, turn: &Turn) -> (u64, EndValues) {
         let Self { reader, shown } = self;
         let (rest, mut ending) = reader.finish();
         let all = shown + rest.len() as u64;

@@ -34,7 +34,7 @@ use crate::agent::lines::AgentLine;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, Stdin};
 use crate::agent::report::{TurnReport, meta_log};
-use crate::agent::turn::{self, Engine, Grace, How, LineOut, Out};
+use crate::agent::turn::{self, EffectList, EndCause, Engine, Grace, LineOut};
 use crate::agent::version::{self, Version};
 use crate::agent::{model, resume, system_prompt};
 
@@ -285,10 +285,10 @@ impl<K: Runs> OneshotConversation<K> {
         };
         let engine = Engine::new(running, Watch::starting(self.options.deadlines));
         let (mut running, finish) = turn::run(engine, &mut agent, turn, &mut self.report).await;
-        let is_closed = finish.why.is_none() && finish.how == How::Closed;
+        let is_closed = finish.why.is_none() && finish.how == EndCause::Closed;
         let eof = if is_closed { EXIT } else { Duration::ZERO };
         let ended = agent.end(eof, TERM).await;
-        let mut out = Out::default();
+        let mut out = EffectList::default();
         let end = running.progress.end(running.reader, &ended, finish.why);
         running.memory.take(&mut running.progress.events, &mut out);
         let has_events = running.progress.has_events;
@@ -309,7 +309,7 @@ impl<R: RunReader> turn::Dialect for OneshotTurn<'_, R> {
     type Message = AgentLine;
     type Command = LineOut;
 
-    fn message(&mut self, line: AgentLine, _: Instant, out: &mut Out<LineOut>) {
+    fn message(&mut self, line: AgentLine, _: Instant, out: &mut EffectList<LineOut>) {
         out.alive();
         match line {
             AgentLine::TooLong(bytes) => out.left_out(bytes),
@@ -334,7 +334,7 @@ impl<R: RunReader> turn::Dialect for OneshotTurn<'_, R> {
 
     /// After a stop what it has written is still read: whether it has made the conversation that we
     /// chose, for one.
-    fn interrupt(&mut self, why: &Error, _: &mut Out<LineOut>) -> Grace {
+    fn interrupt(&mut self, why: &Error, _: &mut EffectList<LineOut>) -> Grace {
         if why.status() == Status::Stopped {
             Grace::For(ON_THEIR_WAY)
         } else {
@@ -359,7 +359,7 @@ impl Memory {
     }
 
     /// Passes on the meaning of lines.
-    fn take(&mut self, events: &mut Vec<RunEvent>, out: &mut Out<LineOut>) {
+    fn take(&mut self, events: &mut Vec<RunEvent>, out: &mut EffectList<LineOut>) {
         for event in events.drain(..) {
             match event {
                 RunEvent::Event(event) => {
@@ -400,7 +400,7 @@ impl Memory {
     }
 
     /// Says whether the agent knows the conversation that was resumed, before anything else of it.
-    fn prove(&mut self, context: Context, out: &mut Out<LineOut>) {
+    fn prove(&mut self, context: Context, out: &mut EffectList<LineOut>) {
         if std::mem::take(&mut self.unproven) {
             out.info(SessionInfo {
                 context: Some(context),

@@ -273,7 +273,7 @@ fn of_programs() -> [Profile; 7] {
         } },
         profile! { "generic-cli", "Any interactive program: input to its stdin, its output the answer",
         "generic-cli", generic_cli::CliConfig, |config, _, arguments| {
-            let own = generic_cli::pty::Own::from_arguments(arguments);
+            let own = generic_cli::pty::OwnCommand::from_arguments(arguments);
             let program = config.by(|config| generic_cli::GenericCli::new(config, own));
             program.described(generic_cli::description(false))
         }, before generic_cli::pty::asked },

@@ -17,7 +17,7 @@ use crate::agent::options::Options;
 use crate::agent::permission_rules::Unallowed;
 use crate::agent::settings::Common;
 use crate::agent::skills::{self, Roster};
-use crate::agent::version::{Since, Version};
+use crate::agent::version::{FirstVersions, Version};
 use crate::agent::{model, opencode_config, variables};
 use crate::agents::{
     AcpSide, AgentFile, ConfigurationWay, McpServersWay, MinuteFiles, SkillsWay, SystemPromptWay,
@@ -165,7 +165,7 @@ impl AcpAgent {
     }
 
     /// First versions that have an option.
-    pub(crate) fn since(&self) -> Since<'static> {
+    pub(crate) fn since(&self) -> FirstVersions<'static> {
         self.file.since()
     }
 

@@ -99,7 +99,7 @@ mod tests {
             json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands });
         reader.update(
             &update,
-            super::super::translate::When::Now,
+            super::super::translate::EventTime::Now,
             &|_| None,
             &mut Vec::new(),
         );

@@ -34,7 +34,7 @@ use crate::agent::options::{Options, filled};
 use crate::agent::report::TurnReport;
 use crate::agent::rpc::CallError;
 use crate::agent::skills::Roster;
-use crate::agent::turn::{Dialect, Engine, IdleTask, Out, emit, finish_earlier, run};
+use crate::agent::turn::{Dialect, EffectList, Engine, IdleTask, emit, finish_earlier, run};
 
 /// Timeout for the agent's list of commands, before an input that may be one of them or call a
 /// skill. Some agents have none.
@@ -89,7 +89,7 @@ struct Opened {
 }
 
 /// Outcome of a turn.
-struct Went {
+struct TurnOutcome {
     end: TurnComplete,
     /// Later messages of this turn are dropped.
     is_mute: bool,
@@ -289,7 +289,7 @@ impl AcpConversation {
         line: &mut SessionLine<'_>,
         turn: &Turn,
         commands: Option<Instant>,
-        out: &mut Out<Command>,
+        out: &mut EffectList<Command>,
     ) {
         for _ in 0..MOST_BEFORE {
             if run.is_cut || turn.is_stopped() {
@@ -311,7 +311,7 @@ impl AcpConversation {
         }
     }
 
-    async fn prompt(&mut self, turn: &Turn, opened: &mut Opened, mut input: Input) -> Went {
+    async fn prompt(&mut self, turn: &Turn, opened: &mut Opened, mut input: Input) -> TurnOutcome {
         let acp_session = &*opened.acp_session;
         let reader = &mut opened.reader;
         let _running = acp_session.link.peer.begin_turn();
@@ -326,7 +326,7 @@ impl AcpConversation {
         let waits = may_call && !self.has_waited;
         self.has_waited |= waits;
         let mut running = AcpTurn::new(acp_session, reader, first_word, self.has_answered);
-        let mut out = Out::default();
+        let mut out = EffectList::default();
         let mut line = SessionLine::new(acp_session);
         let commands = waits.then(|| Instant::now() + COMMANDS);
         Self::catch_up(&mut running, &mut line, turn, commands, &mut out).await;
@@ -368,7 +368,7 @@ impl AcpConversation {
         drop(line);
         if !running.is_prompted && turn.is_stopped() {
             acp_session.decline(running.requests);
-            return Went {
+            return TurnOutcome {
                 end: undelivered(&Error::stopped()),
                 is_mute: false,
                 is_unknown: false,
@@ -379,7 +379,7 @@ impl AcpConversation {
         let is_unknown = !is_mute
             && !running.said
             && matches!(&running.prompted, Some(Err(CallError::Rpc(error))) if error.code == NOT_FOUND);
-        let mut out = Out::default();
+        let mut out = EffectList::default();
         if let Some(note) = note.filter(|note| !is_mute && note.holds(running.reader)) {
             out.emit(note.log());
         }
@@ -393,7 +393,7 @@ impl AcpConversation {
         if !is_prompted {
             end.delivered = Some(Delivered::No);
         }
-        Went {
+        TurnOutcome {
             end,
             is_mute,
             is_unknown,

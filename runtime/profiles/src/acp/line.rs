@@ -13,9 +13,9 @@ use super::files::RequestResult;
 use super::media::LARGEST;
 use super::process::COMPLETE;
 use super::session::{AcpSession, MOST_REQUESTS};
-use super::terminals::Order;
+use super::terminals::TerminalRequest;
 use crate::agent::process::InputClosed;
-use crate::agent::rpc::{Arrival, CallError, INTERNAL_ERROR, Id, Inbox, Mail};
+use crate::agent::rpc::{CallError, INTERNAL_ERROR, Id, Inbox, InboxArrival, InboxMessage};
 use crate::agent::turn::Pipe;
 
 /// Refusal of a request that is still open when its turn has ended.
@@ -53,7 +53,7 @@ pub(crate) enum AgentRequest {
     /// The parameters of `session/request_permission`.
     Tool(Value),
     /// `terminal/create`, in this directory.
-    Terminal(Box<Order>, Option<PathBuf>),
+    Terminal(Box<TerminalRequest>, Option<PathBuf>),
     /// The parameters of `elicitation/create`.
     Elicitation(Value),
 }
@@ -67,7 +67,7 @@ pub(crate) enum Command {
     Cancel,
     Answer(Id, RequestResult),
     /// Runs a program, and answers.
-    Run(Id, Box<Order>, Option<PathBuf>),
+    Run(Id, Box<TerminalRequest>, Option<PathBuf>),
     /// Reads a file within the session's directories. Its content is the next message.
     Read(PathBuf),
     /// Asks whether the agent answers at all.
@@ -85,13 +85,13 @@ pub(crate) struct SessionLine<'s> {
     first: VecDeque<Message>,
     /// The prompt's answer: all that was sent before it comes first.
     answer: Option<Result<Value, CallError>>,
-    work: FuturesUnordered<BoxFuture<'s, Done>>,
+    work: FuturesUnordered<BoxFuture<'s, WorkResult>>,
     /// Requests for programs that are being started.
     starting: HashMap<String, Id>,
 }
 
 /// Result of work besides reading.
-enum Done {
+enum WorkResult {
     Nothing,
     /// The request for a program was answered.
     Ran(Id),
@@ -133,10 +133,10 @@ impl<'s> SessionLine<'s> {
     }
 
     /// Returns the message of an arrival, unless it is handled here.
-    pub(crate) fn read(&self, arrival: Arrival) -> Option<Message> {
+    pub(crate) fn read(&self, arrival: InboxArrival) -> Option<Message> {
         let peer = &self.session.link.peer;
         match arrival {
-            Arrival::Mail(Mail::Notification { method, params }) => {
+            InboxArrival::Mail(InboxMessage::Notification { method, params }) => {
                 let params = serde_json::from_str(params.get()).ok()?;
                 Some(if method == COMPLETE {
                     Message::Complete(params)
@@ -144,24 +144,26 @@ impl<'s> SessionLine<'s> {
                     Message::Update(params)
                 })
             }
-            Arrival::Mail(Mail::Alive) => None,
-            Arrival::Mail(Mail::Request { id, .. }) if !self.is_serving => {
+            InboxArrival::Mail(InboxMessage::Alive) => None,
+            InboxArrival::Mail(InboxMessage::Request { id, .. }) if !self.is_serving => {
                 peer.refuse(&id, INTERNAL_ERROR, TURN_OVER);
                 Some(Message::Refused)
             }
-            Arrival::Mail(Mail::Request { id, method, params }) => {
+            InboxArrival::Mail(InboxMessage::Request { id, method, params }) => {
                 let params = serde_json::from_str(params.get()).unwrap_or(Value::Null);
                 let request = match method.as_str() {
                     "session/request_permission" => Ok(AgentRequest::Tool(params)),
                     "elicitation/create" => Ok(AgentRequest::Elicitation(params)),
-                    "terminal/create" => Order::from_params(&params).and_then(|mut order| {
-                        let directories = &self.session.directories;
-                        let cwd = directories.directory(order.cwd())?;
-                        if cwd == directories.directory(None)? {
-                            order.set_session_folder(cwd.clone());
-                        }
-                        Ok(AgentRequest::Terminal(Box::new(order), cwd))
-                    }),
+                    "terminal/create" => {
+                        TerminalRequest::from_params(&params).and_then(|mut order| {
+                            let directories = &self.session.directories;
+                            let cwd = directories.directory(order.cwd())?;
+                            if cwd == directories.directory(None)? {
+                                order.set_session_folder(cwd.clone());
+                            }
+                            Ok(AgentRequest::Terminal(Box::new(order), cwd))
+                        })
+                    }
                     _ => {
                         self.session.serve(id, method, params);
                         return Some(Message::Refused);
@@ -175,8 +177,8 @@ impl<'s> SessionLine<'s> {
                     }
                 }
             }
-            Arrival::Lost(lost) => Some(Message::Lost(lost)),
-            Arrival::Taken => Some(Message::Taken),
+            InboxArrival::Lost(lost) => Some(Message::Lost(lost)),
+            InboxArrival::Taken => Some(Message::Taken),
         }
     }
 }
@@ -199,9 +201,9 @@ impl Pipe for SessionLine<'_> {
                     biased;
                     Some(done) = self.work.next() => {
                         match done {
-                            Done::Nothing => {}
-                            Done::Ran(id) => drop(self.starting.remove(id.text())),
-                            Done::Mute => return Some(Message::Mute),
+                            WorkResult::Nothing => {}
+                            WorkResult::Ran(id) => drop(self.starting.remove(id.text())),
+                            WorkResult::Mute => return Some(Message::Mute),
                         }
                         continue;
                     }
@@ -249,13 +251,13 @@ impl Pipe for SessionLine<'_> {
                     let _ = peer
                         .answer(&id, terminals.create(&order, cwd, launch).await)
                         .await;
-                    Done::Ran(id)
+                    WorkResult::Ran(id)
                 }));
             }
             Command::Answer(id, answer) => {
-                let mut sending: BoxFuture<'_, Done> = Box::pin(async move {
+                let mut sending: BoxFuture<'_, WorkResult> = Box::pin(async move {
                     let _ = peer.answer(&id, answer).await;
-                    Done::Nothing
+                    WorkResult::Nothing
                 });
                 // At once where it can be, since the turn may end now.
                 if (&mut sending).now_or_never().is_none() {
@@ -275,9 +277,9 @@ impl Pipe for SessionLine<'_> {
             }
             Command::Alive => self.work.push(Box::pin(async move {
                 if link.retire_if_mute().await {
-                    Done::Mute
+                    WorkResult::Mute
                 } else {
-                    Done::Nothing
+                    WorkResult::Nothing
                 }
             })),
         }

@@ -19,12 +19,12 @@ use super::process::{AgentLink, UPDATE, failure};
 use super::read::text;
 use super::request;
 use super::session::AcpSession;
-use super::translate::{UpdateEvent, UpdateReader, When};
+use super::translate::{EventTime, UpdateEvent, UpdateReader};
 use crate::agent::log::SessionLog;
 use crate::agent::mcp;
 use crate::agent::options::Options;
 use crate::agent::resume;
-use crate::agent::rpc::{Arrival, CallError, INTERNAL_ERROR, Inbox, Mail};
+use crate::agent::rpc::{CallError, INTERNAL_ERROR, Inbox, InboxArrival, InboxMessage};
 use crate::agent::skills::Roster;
 
 /// Silence of an agent after which its replay counts as complete: for agents that answer first, and
@@ -369,22 +369,28 @@ impl Opening {
     }
 
     /// Reports an agent's replay as history if it was requested; otherwise discards it.
-    async fn repeated(&self, arrival: Arrival, link: &AgentLink, reader: &mut UpdateReader) {
+    async fn repeated(&self, arrival: InboxArrival, link: &AgentLink, reader: &mut UpdateReader) {
         let params = match arrival {
-            Arrival::Mail(Mail::Notification { method, params }) if method == UPDATE => params,
-            Arrival::Mail(Mail::Request { id, .. }) => {
+            InboxArrival::Mail(InboxMessage::Notification { method, params })
+                if method == UPDATE =>
+            {
+                params
+            }
+            InboxArrival::Mail(InboxMessage::Request { id, .. }) => {
                 let early = "the session is being resumed";
                 return link.peer.refuse(&id, INTERNAL_ERROR, early);
             }
-            Arrival::Lost(lost) => return tracing::debug!(lost, "updates of a resumed session"),
+            InboxArrival::Lost(lost) => {
+                return tracing::debug!(lost, "updates of a resumed session");
+            }
             // Its first turn finds out that another session has taken it.
-            Arrival::Mail(_) | Arrival::Taken => return,
+            InboxArrival::Mail(_) | InboxArrival::Taken => return,
         };
         let Ok(params) = serde_json::from_str::<Value>(params.get()) else {
             return;
         };
         let mut told = Vec::new();
-        reader.update(&params["update"], When::Before, &|_| None, &mut told);
+        reader.update(&params["update"], EventTime::Before, &|_| None, &mut told);
         for told in told {
             match told {
                 UpdateEvent::Info(info) => self.tell(*info),

@@ -16,7 +16,7 @@ const LONGEST: usize = 16 * 1024;
 /// A way to answer that the agent offers. Options of an unknown kind are not shown, because their
 /// effect is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Offered {
+pub(crate) struct AgentChoice {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) kind: OptionKind,
@@ -42,11 +42,11 @@ impl PermissionOutcome {
 }
 
 /// The options of a request.
-pub(crate) fn offered(params: &Value) -> Vec<Offered> {
+pub(crate) fn offered(params: &Value) -> Vec<AgentChoice> {
     let read = |option: &Value| {
         let kind = OptionKind::named(text(option, "kind")?)?;
         let id = text(option, "optionId")?;
-        Some(Offered {
+        Some(AgentChoice {
             id: id.to_owned(),
             name: cut(text(option, "name").unwrap_or(id)),
             kind,
@@ -64,7 +64,7 @@ pub(crate) fn request(
     params: &Value,
     tool: &str,
     call: Option<ToolCallId>,
-    offered: &[Offered],
+    offered: &[AgentChoice],
 ) -> Permission {
     let tool_call = &params["toolCall"];
     let input = &tool_call["rawInput"];
@@ -120,14 +120,14 @@ pub(crate) fn resource<'v>(tool_call: &'v Value, input: &'v Value) -> Option<&'v
 
 /// Decision of the host.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Word<'a> {
+pub(crate) struct HostDecision<'a> {
     approved: bool,
     option: Option<&'a str>,
     /// No one decided: the turn or the session ends.
     ends: bool,
 }
 
-impl<'a> Word<'a> {
+impl<'a> HostDecision<'a> {
     pub(crate) fn from_decision(decision: &'a Decision) -> Self {
         Self {
             approved: decision.is_approved(),
@@ -142,7 +142,7 @@ impl<'a> Word<'a> {
 
 /// Returns the option for a decision. A denial never chooses an option that allows; an approval for
 /// once never one that allows forever.
-pub(crate) fn outcome(word: Word<'_>, offered: &[Offered]) -> PermissionOutcome {
+pub(crate) fn outcome(word: HostDecision<'_>, offered: &[AgentChoice]) -> PermissionOutcome {
     if word.ends {
         return PermissionOutcome::Cancelled;
     }
@@ -170,7 +170,7 @@ pub(crate) fn outcome(word: Word<'_>, offered: &[Offered]) -> PermissionOutcome 
 }
 
 /// The option of a policy: once, never forever.
-pub(crate) fn by_policy(allowed: bool, offered: &[Offered]) -> PermissionOutcome {
+pub(crate) fn by_policy(allowed: bool, offered: &[AgentChoice]) -> PermissionOutcome {
     let wanted = if allowed {
         OptionKind::AllowOnce
     } else {
@@ -190,7 +190,7 @@ pub(crate) fn by_policy(allowed: bool, offered: &[Offered]) -> PermissionOutcome
 }
 
 /// Returns true if an outcome lets the tool run.
-pub(crate) fn allows(outcome: &PermissionOutcome, offered: &[Offered]) -> bool {
+pub(crate) fn allows(outcome: &PermissionOutcome, offered: &[AgentChoice]) -> bool {
     matches!(outcome, PermissionOutcome::Selected(id) if offered.iter().any(|option| option.id == *id && option.kind.allows()))
 }
 
@@ -202,7 +202,7 @@ fn cut(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn options(kinds: &[(&str, &str)]) -> Vec<Offered> {
+    fn options(kinds: &[(&str, &str)]) -> Vec<AgentChoice> {
         let options: Vec<Value> = kinds
             .iter()
             .map(|(id, kind)| json!({ "optionId": id, "name": id, "kind": kind }))
@@ -210,9 +210,9 @@ mod tests {
         offered(&json!({ "options": options }))
     }
 
-    fn chosen(approved: bool, option: Option<&str>, offered: &[Offered]) -> PermissionOutcome {
+    fn chosen(approved: bool, option: Option<&str>, offered: &[AgentChoice]) -> PermissionOutcome {
         outcome(
-            Word {
+            HostDecision {
                 approved,
                 option,
                 ends: false,
@@ -248,7 +248,7 @@ mod tests {
         );
         assert_eq!(
             outcome(
-                Word {
+                HostDecision {
                     approved: true,
                     option: None,
                     ends: true

@@ -13,8 +13,8 @@ use super::request;
 use crate::agent::launch::Launch;
 use crate::agent::log::SessionLog;
 use crate::agent::rpc::{
-    CallError, Handler, INTERNAL_ERROR, INVALID_PARAMS, Id, JsonRpcVersion, METHOD_NOT_FOUND, Mail,
-    ParamMembers, Peer,
+    CallError, Handler, INTERNAL_ERROR, INVALID_PARAMS, Id, InboxMessage, JsonRpcVersion,
+    METHOD_NOT_FOUND, ParamMembers, Peer,
 };
 
 /// A method that no agent has: its refusal is a sign of life.
@@ -63,7 +63,7 @@ struct SessionMessages;
 impl Handler for SessionMessages {
     fn notified(&self, peer: &Peer, method: &str, params: &RawValue) {
         let members = ParamMembers::read(params);
-        let mail = Mail::notification(method, params);
+        let mail = InboxMessage::notification(method, params);
         match method {
             UPDATE => match members.text("sessionId") {
                 Some(session) => peer.routes.deliver(session, mail),
@@ -100,7 +100,7 @@ impl Handler for SessionMessages {
         {
             peer.routes.add_alias(elicitation, &session);
         }
-        if let Some(id) = inbox.put(Mail::request(id, method, params)) {
+        if let Some(id) = inbox.put(InboxMessage::request(id, method, params)) {
             peer.refuse(&id, INTERNAL_ERROR, "too much of this session is unread");
         }
     }

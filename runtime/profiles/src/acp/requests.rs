@@ -9,15 +9,15 @@ use trunkline_sdk::{Permission, ToolCallId};
 
 use super::files::RequestResult;
 use super::line::{AgentRequest, Command, TURN_OVER};
-use super::permission::{self, Offered, PermissionOutcome, Word};
+use super::permission::{self, AgentChoice, HostDecision, PermissionOutcome};
 use super::read::text;
 use super::session::{MOST_REQUESTS, Permissions};
-use super::terminals::Order;
+use super::terminals::TerminalRequest;
 use super::translate::{UpdateEvent, UpdateReader};
 use crate::agent::elicitation::Elicitation;
 use crate::agent::locked;
 use crate::agent::rpc::{INTERNAL_ERROR, Id};
-use crate::agent::turn::{Out, UserReply, UserRequest};
+use crate::agent::turn::{EffectList, UserReply, UserRequest};
 
 /// Open requests to a person.
 pub(crate) struct Requests<'s> {
@@ -49,7 +49,7 @@ impl AllowedCommands {
     }
 
     /// Returns true if it was allowed; each allowed command runs once.
-    fn take(&self, order: &Order) -> bool {
+    fn take(&self, order: &TerminalRequest) -> bool {
         let mut commands = locked(&self.0);
         let found = commands
             .iter()
@@ -63,7 +63,7 @@ enum RequestSubject {
     /// `session/request_permission`.
     Tool(ToolRequest),
     /// `terminal/create`, in this directory.
-    Terminal(Box<Order>, Option<PathBuf>),
+    Terminal(Box<TerminalRequest>, Option<PathBuf>),
     /// `elicitation/create`, by its own id.
     Question(Elicitation, Option<String>),
 }
@@ -71,14 +71,14 @@ enum RequestSubject {
 /// A request for the permission to run a tool.
 struct ToolRequest {
     call: Option<ToolCallId>,
-    offered: Vec<Offered>,
+    offered: Vec<AgentChoice>,
     /// The tool call, if it runs a command.
     execute: Option<Value>,
 }
 
 /// End of a permission request.
 #[derive(Debug, Default)]
-pub(crate) struct Settled {
+pub(crate) struct PermissionEnd {
     /// The tool call that was denied.
     pub(crate) denied: Option<ToolCallId>,
     pub(crate) was_denied: bool,
@@ -103,8 +103,8 @@ impl<'s> Requests<'s> {
         request: AgentRequest,
         reader: &mut UpdateReader,
         told: &mut Vec<UpdateEvent>,
-        out: &mut Out<Command>,
-    ) -> Option<Settled> {
+        out: &mut EffectList<Command>,
+    ) -> Option<PermissionEnd> {
         let has_room = self.open.len() < MOST_REQUESTS;
         let (what, permission) = match request {
             AgentRequest::Elicitation(params) => {
@@ -181,7 +181,7 @@ impl<'s> Requests<'s> {
         id: Id,
         what: RequestSubject,
         ask: impl Into<UserRequest>,
-        out: &mut Out<Command>,
+        out: &mut EffectList<Command>,
     ) {
         let key = id.text().to_owned();
         out.ask(key.as_str(), ask);
@@ -190,7 +190,7 @@ impl<'s> Requests<'s> {
 
     /// Ends the question about a page whose purpose is fulfilled, by the parameters of
     /// `elicitation/complete`.
-    pub(crate) fn complete(&mut self, params: &Value, out: &mut Out<Command>) {
+    pub(crate) fn complete(&mut self, params: &Value, out: &mut EffectList<Command>) {
         let page = text(params, "elicitationId");
         let is_it = |what: &RequestSubject| matches!(what, RequestSubject::Question(_, id) if id.as_deref() == page);
         let mut open = self.open.iter().filter(|_| page.is_some());
@@ -204,29 +204,35 @@ impl<'s> Requests<'s> {
     }
 
     /// Passes on a reply. How the request has ended.
-    pub(crate) fn reply(&mut self, id: &str, reply: &UserReply, out: &mut Out<Command>) -> Settled {
+    pub(crate) fn reply(
+        &mut self,
+        id: &str,
+        reply: &UserReply,
+        out: &mut EffectList<Command>,
+    ) -> PermissionEnd {
         let Some((id, what)) = self.open.remove(id) else {
-            return Settled::default();
+            return PermissionEnd::default();
         };
         let decision = match (reply, &what) {
             (UserReply::Decision(decision), _) => decision,
             (UserReply::Answer(answer), RequestSubject::Question(elicitation, _)) => {
                 out.send(Command::Answer(id, Ok(elicitation.response(answer))));
-                return Settled::default();
+                return PermissionEnd::default();
             }
-            (UserReply::Answer(_), _) => return Settled::default(),
+            (UserReply::Answer(_), _) => return PermissionEnd::default(),
         };
         let settled = match what {
-            RequestSubject::Question(..) => return Settled::default(),
+            RequestSubject::Question(..) => return PermissionEnd::default(),
             RequestSubject::Tool(request) => {
-                let outcome = permission::outcome(Word::from_decision(decision), &request.offered);
+                let outcome =
+                    permission::outcome(HostDecision::from_decision(decision), &request.offered);
                 self.settle_tool(id, &outcome, request, out)
             }
             RequestSubject::Terminal(order, cwd) => {
                 settle_terminal(id, decision.is_approved(), order, cwd, out)
             }
         };
-        Settled {
+        PermissionEnd {
             ends_turn: decision.end_turn && settled.was_denied,
             ..settled
         }
@@ -237,14 +243,14 @@ impl<'s> Requests<'s> {
         id: Id,
         outcome: &PermissionOutcome,
         request: ToolRequest,
-        out: &mut Out<Command>,
-    ) -> Settled {
+        out: &mut EffectList<Command>,
+    ) -> PermissionEnd {
         let is_allowed = permission::allows(outcome, &request.offered);
         if is_allowed && let Some(tool_call) = &request.execute {
             self.allowed_commands.add(tool_call);
         }
         out.send(Command::Answer(id, Ok(outcome.to_json())));
-        Settled {
+        PermissionEnd {
             denied: request.call.filter(|_| !is_allowed),
             was_denied: !is_allowed,
             ends_turn: false,
@@ -272,10 +278,10 @@ impl RequestSubject {
 fn settle_terminal(
     id: Id,
     is_allowed: bool,
-    order: Box<Order>,
+    order: Box<TerminalRequest>,
     cwd: Option<PathBuf>,
-    out: &mut Out<Command>,
-) -> Settled {
+    out: &mut EffectList<Command>,
+) -> PermissionEnd {
     out.send(if is_allowed {
         Command::Run(id, order, cwd)
     } else {
@@ -287,14 +293,14 @@ fn settle_terminal(
             )),
         )
     });
-    Settled {
+    PermissionEnd {
         was_denied: !is_allowed,
-        ..Settled::default()
+        ..PermissionEnd::default()
     }
 }
 
 /// Returns the request to a person about a program.
-fn run(order: &Order, cwd: Option<&PathBuf>) -> Permission {
+fn run(order: &TerminalRequest, cwd: Option<&PathBuf>) -> Permission {
     let line = order.line();
     let place = cwd
         .map(|cwd| format!(" in {}", cwd.display()))

@@ -32,7 +32,7 @@ const OUTPUT_GRACE: Duration = Duration::from_millis(500);
 
 /// An agent's request to run a program.
 #[derive(Debug, Clone)]
-pub(crate) struct Order {
+pub(crate) struct TerminalRequest {
     pub(crate) command: String,
     pub(crate) args: Vec<String>,
     env: Vec<(OsString, OsString)>,
@@ -57,7 +57,7 @@ const QUIET_VARIABLES: [&str; 6] = [
     "TERM",
 ];
 
-impl Order {
+impl TerminalRequest {
     /// Reads `terminal/create`.
     pub(crate) fn from_params(params: &Value) -> Result<Self, (i64, String)> {
         let command = text(params, "command")
@@ -215,7 +215,7 @@ impl Terminals {
     /// Runs a program, with the environment of the agent.
     pub(crate) async fn create(
         &self,
-        order: &Order,
+        order: &TerminalRequest,
         cwd: Option<PathBuf>,
         agent: &Launch,
     ) -> RequestResult {
@@ -353,7 +353,7 @@ mod tests {
 
     async fn run(terminals: &Terminals, script: &str, keeps: u64) -> Value {
         let params = json!({"command": "sh", "args": ["-c", script], "outputByteLimit": keeps, "env": [{"name": "WHO", "value": "me"}, 3]});
-        let order = Order::from_params(&params).unwrap();
+        let order = TerminalRequest::from_params(&params).unwrap();
         let answer = terminals
             .create(&order, None, &Launch::new("agent"))
             .await
@@ -403,11 +403,11 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_run_is_told() {
-        let order = Order::from_params(&json!({"command": "no-such-program"})).unwrap();
+        let order = TerminalRequest::from_params(&json!({"command": "no-such-program"})).unwrap();
         let answer = Terminals::default()
             .create(&order, None, &Launch::new("agent"))
             .await;
         assert!(answer.unwrap_err().1.contains("no-such-program"));
-        assert!(Order::from_params(&json!({"command": 7})).is_err());
+        assert!(TerminalRequest::from_params(&json!({"command": 7})).is_err());
     }
 }

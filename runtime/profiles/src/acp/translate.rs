@@ -56,7 +56,7 @@ impl<E: Into<AdapterBody>> From<E> for UpdateEvent {
 
 /// Time of the updates' events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum EventTime {
     /// New events.
     Now,
     /// A replay of earlier events.
@@ -140,8 +140,14 @@ impl UpdateReader {
     }
 
     /// Watches the text of an answer that may break off.
-    fn watch(&mut self, update: &Value, content: &str, when: When, out: &mut Vec<UpdateEvent>) {
-        if !self.quirks.restarts || when == When::Before {
+    fn watch(
+        &mut self,
+        update: &Value,
+        content: &str,
+        when: EventTime,
+        out: &mut Vec<UpdateEvent>,
+    ) {
+        if !self.quirks.restarts || when == EventTime::Before {
             return;
         }
         match self.restarts.said(text(update, "messageId"), content) {
@@ -156,11 +162,11 @@ impl UpdateReader {
     pub(crate) fn update(
         &mut self,
         update: &Value,
-        when: When,
+        when: EventTime,
         terminal: &dyn Fn(&str) -> Option<String>,
         out: &mut Vec<UpdateEvent>,
     ) {
-        let history = (when == When::Before).then_some(true);
+        let history = (when == EventTime::Before).then_some(true);
         self.repeats = false;
         match text(update, "sessionUpdate").unwrap_or_default() {
             "agent_message_chunk" => {
@@ -184,7 +190,7 @@ impl UpdateReader {
                         history,
                         ..Output::default()
                     };
-                    let content = update.get("content").filter(|_| when == When::Now);
+                    let content = update.get("content").filter(|_| when == EventTime::Now);
                     out.push(match content.and_then(|content| self.files.take(content)) {
                         Some(media) => UpdateEvent::File(Box::new(media), Some(output)),
                         None => UpdateEvent::Text(output),
@@ -208,7 +214,7 @@ impl UpdateReader {
                 }
             }
             // The echo of the prompt, except in a replay.
-            "user_message_chunk" if when == When::Before => {
+            "user_message_chunk" if when == EventTime::Before => {
                 let content = said(update);
                 if !content.is_empty() {
                     let role = "user".to_owned();
@@ -271,9 +277,9 @@ impl UpdateReader {
                     out.push(info(self.choices.info()));
                 }
             }
-            "notice" if when == When::Now => out.extend(notice(update)),
-            "compaction_update" if when == When::Now => self.compaction_update(update, out),
-            "compaction_summary_chunk" if when == When::Now => self.compaction_chunk(update),
+            "notice" if when == EventTime::Now => out.extend(notice(update)),
+            "compaction_update" if when == EventTime::Now => self.compaction_update(update, out),
+            "compaction_summary_chunk" if when == EventTime::Now => self.compaction_chunk(update),
             "usage_update" => self.usage(update, when, out),
             "session_info_update" => {
                 let title = text(update, "title")
@@ -287,7 +293,7 @@ impl UpdateReader {
                     }));
                 }
                 let status = update["_meta"]["codex"]["threadStatus"]["type"].as_str();
-                if status == Some("systemError") && when == When::Now {
+                if status == Some("systemError") && when == EventTime::Now {
                     out.push(UpdateEvent::SystemError);
                 }
             }
@@ -295,7 +301,7 @@ impl UpdateReader {
         }
     }
 
-    fn usage(&mut self, update: &Value, when: When, out: &mut Vec<UpdateEvent>) {
+    fn usage(&mut self, update: &Value, when: EventTime, out: &mut Vec<UpdateEvent>) {
         let cost = &update["cost"];
         let is_usd =
             text(cost, "currency").is_none_or(|currency| currency.eq_ignore_ascii_case("usd"));
@@ -309,7 +315,7 @@ impl UpdateReader {
             used_tokens,
             total_tokens,
         };
-        if when == When::Now
+        if when == EventTime::Now
             && used_tokens.is_some_and(|used| used > 0)
             && self.context.as_ref() != Some(&usage)
         {

@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 use trunkline_sdk::Error;
 
 pub(crate) use self::error::{CallError, RpcError};
-pub(crate) use self::inbox::{Arrival, Inbox, Mail};
-pub(crate) use self::pool::{Pool, Stay};
+pub(crate) use self::inbox::{Inbox, InboxArrival, InboxMessage};
+pub(crate) use self::pool::{IdlePolicy, Pool};
 pub(crate) use self::routes::{ParamMembers, Routes};
 use super::deadlines::{limit_reached, within};
 use super::end::explain_timeout;
@@ -263,7 +263,7 @@ impl Peer {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
         locked(&self.calls).insert(id, sender);
-        let _forget = Forget { peer: self, id };
+        let _forget = CallCleanup { peer: self, id };
         let work = async {
             let message = self.message(json!(id), method, params)?;
             // If it could not be sent, the agent's end follows.
@@ -445,12 +445,12 @@ impl Drop for RunningTurn {
 }
 
 /// Forgets a call whose caller has given up.
-struct Forget<'a> {
+struct CallCleanup<'a> {
     peer: &'a Peer,
     id: u64,
 }
 
-impl Drop for Forget<'_> {
+impl Drop for CallCleanup<'_> {
     fn drop(&mut self) {
         locked(&self.peer.calls).remove(&self.id);
     }

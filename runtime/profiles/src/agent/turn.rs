@@ -19,11 +19,11 @@ mod scope;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::dialect::{Dialect, Grace, NewFile, Out};
+pub(crate) use self::dialect::{Dialect, EffectList, Grace, NewFile};
 #[cfg(test)]
 pub(crate) use self::earlier::Earlier;
 pub(crate) use self::earlier::{EarlierTurn, finish_earlier};
-pub(crate) use self::engine::{Engine, Finish, How};
+pub(crate) use self::engine::{EndCause, Engine, TurnFinish};
 pub(crate) use self::idle::IdleTask;
 pub(crate) use self::requests::{UserReply, UserRequest};
 pub(crate) use self::run::{LineOut, Pipe, emit, listen, run};

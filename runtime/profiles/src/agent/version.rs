@@ -67,7 +67,7 @@ impl<'de> Deserialize<'de> for Version {
 /// First versions of an agent that have an option or a command. What is not listed every version
 /// has; a version that is not known is taken for the newest.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Since<'f> {
+pub(crate) struct FirstVersions<'f> {
     /// The agent's program.
     pub(crate) agent: &'f str,
     /// The command that brings it to a newer version.
@@ -75,7 +75,7 @@ pub(crate) struct Since<'f> {
     pub(crate) first: &'f BTreeMap<String, Version>,
 }
 
-impl Since<'_> {
+impl FirstVersions<'_> {
     /// The first version that has it, if not all have it.
     pub(crate) fn first_version(self, what: &str) -> Option<Version> {
         self.first.get(what).copied()
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_told_with_the_version_that_has_it() {
         let first = BTreeMap::from([("--new".to_owned(), Version(1, 2, 3))]);
-        let since = Since {
+        let since = FirstVersions {
             agent: "agent",
             update: "get agent",
             first: &first,

@@ -10,13 +10,13 @@ use crate::agent::{
     launch::Launch,
     options::Options,
     system_prompt::Carrier,
-    version::{Since, Version},
+    version::{FirstVersions, Version},
 };
 use crate::agents;
 
 /// Conversation to resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begin<'a> {
+pub(super) enum ResumePoint<'a> {
     /// A new one of this id.
     New(&'a str),
     /// The conversation of this id.
@@ -66,7 +66,7 @@ const HIDDEN: &[&str] = &[
 ];
 
 /// Options that not every version has, by the program itself: some are not in its `--help`.
-fn since() -> Since<'static> {
+fn since() -> FirstVersions<'static> {
     agents::built_in("claude-code").since()
 }
 
@@ -86,7 +86,7 @@ pub(super) fn launch(
     settings: &ClaudeCode,
     options: &Options,
     version: Option<Version>,
-    begin: Begin<'_>,
+    begin: ResumePoint<'_>,
     files: &Files<'_>,
     is_set: impl Fn(&str) -> bool,
 ) -> Result<Launch, Error> {
@@ -106,9 +106,9 @@ pub(super) fn launch(
         launch = launch.arg("--include-partial-messages");
     }
     launch = match begin {
-        Begin::New(id) => launch.option("--session-id", Some(id)),
-        Begin::Resume(id) => launch.option("--resume", Some(id)),
-        Begin::Fork(id, message) => {
+        ResumePoint::New(id) => launch.option("--session-id", Some(id)),
+        ResumePoint::Resume(id) => launch.option("--resume", Some(id)),
+        ResumePoint::Fork(id, message) => {
             since().need("--fork-session", "`fork`", version)?;
             let launch = launch.option("--resume", Some(id)).arg("--fork-session");
             launch.option("--resume-session-at", message)

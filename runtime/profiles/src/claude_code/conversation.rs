@@ -11,9 +11,9 @@ use trunkline_sdk::{
 use uuid::Uuid;
 
 use super::allow_list::AllowList;
-use super::command_line::{self, Begin, Mode};
+use super::command_line::{self, Mode, ResumePoint};
 use super::config::ClaudeCode;
-use super::given::Given;
+use super::given::SessionFiles;
 use super::native::text;
 use super::process::{IdleProcess, RunningProcess, spawn_idle};
 use super::turn::Memory;
@@ -36,7 +36,7 @@ pub(crate) struct ClaudeConversation {
     session: Session,
     settings: Arc<ClaudeCode>,
     options: Options,
-    given: Given,
+    given: SessionFiles,
     memory: Memory,
     version: Option<Version>,
     report: TurnReport,
@@ -73,14 +73,14 @@ impl ClaudeConversation {
             || Uuid::new_v4().to_string(),
             |resumed| resumed.native_session_id,
         );
-        let given = Given::new(&settings, &options, session.id().as_str(), &mut warnings)?;
+        let given = SessionFiles::new(&settings, &options, session.id().as_str(), &mut warnings)?;
         AllowList::new(&options)?;
         // What is wrong with the options is reported before anything is asked of the session.
         command_line::launch(
             &settings,
             &options,
             None,
-            Begin::New(""),
+            ResumePoint::New(""),
             &given.files(),
             |_| false,
         )?;
@@ -284,11 +284,11 @@ impl ClaudeConversation {
             ..
         } = &self.memory;
         let begin = if *copies {
-            Begin::Fork(native, last_message.as_deref())
+            ResumePoint::Fork(native, last_message.as_deref())
         } else if *has_begun {
-            Begin::Resume(native)
+            ResumePoint::Resume(native)
         } else {
-            Begin::New(native)
+            ResumePoint::New(native)
         };
         let is_set = |name: &str| std::env::var_os(name).is_some();
         let files = self.given.files();

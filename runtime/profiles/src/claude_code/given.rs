@@ -26,7 +26,7 @@ const MOST_COMMANDS: usize = 256;
 
 /// The files of a session. Dropping it removes them.
 #[derive(Debug, Default)]
-pub(super) struct Given {
+pub(super) struct SessionFiles {
     mcp: Option<NamedTempFile>,
     prompt: Option<Carrier>,
     folder: Option<SkillsFolder>,
@@ -34,7 +34,7 @@ pub(super) struct Given {
     agent: Option<String>,
 }
 
-impl Given {
+impl SessionFiles {
     /// Writes what the configuration and a session ask for; what cannot be used is reported.
     ///
     /// # Errors
@@ -221,11 +221,11 @@ mod tests {
         serde_json::from_value(text).unwrap()
     }
 
-    fn given(configured: Value, start: SessionStart) -> (Result<Given, Error>, Vec<String>) {
+    fn given(configured: Value, start: SessionStart) -> (Result<SessionFiles, Error>, Vec<String>) {
         let settings = settings(configured);
         let options = Options::new(&settings.common(), start).unwrap();
         let mut warnings = Vec::new();
-        let given = Given::new(&settings, &options, "s1", &mut warnings);
+        let given = SessionFiles::new(&settings, &options, "s1", &mut warnings);
         (given, warnings)
     }
 

@@ -9,11 +9,11 @@ use tokio_util::sync::CancellationToken;
 use trunkline_sdk::{Error, Session};
 
 use super::allow_list::AllowList;
-use super::talk::{Idle, Talk};
+use super::talk::{Idle, ProcessDialogue};
 use crate::agent::launch::Launch;
 use crate::agent::log::SessionLog;
 use crate::agent::process::{Agent, ProcessEnd, Stdin};
-use crate::agent::turn::{self, Engine, How, IdleTask, Pipe};
+use crate::agent::turn::{self, EndCause, Engine, IdleTask, Pipe};
 
 /// Timeout of a request of ours.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ const END: (Duration, Duration) = (Duration::from_millis(400), Duration::from_mi
 #[derive(Debug)]
 pub(super) struct RunningProcess {
     pub(super) agent: Agent,
-    pub(super) talk: Talk,
+    pub(super) talk: ProcessDialogue,
 }
 
 impl RunningProcess {
@@ -36,7 +36,7 @@ impl RunningProcess {
         allow_list: Option<AllowList>,
     ) -> Result<Self, Error> {
         let mut agent = Agent::start(launch, Stdin::Owned, Some(log)).await?;
-        let (talk, line) = Talk::begin(allow_list);
+        let (talk, line) = ProcessDialogue::begin(allow_list);
         // If it cannot be sent, the process has ended, which its stdout shows.
         let _ = agent.send((&line).into()).await;
         Ok(Self { agent, talk })
@@ -67,7 +67,7 @@ impl RunningProcess {
                 },
                 _,
             ) => answer,
-            (_, finish) if finish.how == How::Closed => Err(ended()),
+            (_, finish) if finish.how == EndCause::Closed => Err(ended()),
             _ => Err("claude did not answer".to_owned()),
         }
     }
@@ -108,7 +108,7 @@ async fn listen(
         &wanted,
     )
     .await;
-    if finish.how != How::Closed {
+    if finish.how != EndCause::Closed {
         return Some(process);
     }
     let ended = process.end().await;

@@ -42,7 +42,7 @@ const KEPT: usize = 100;
 const LAST: u64 = 253_402_300_799;
 
 /// A transcript that was found.
-struct Found {
+struct FoundTranscript {
     folder: usize,
     id: String,
     changed: Duration,
@@ -148,7 +148,7 @@ fn names(folder: BorrowedFd<'_>, most: usize) -> Vec<String> {
     names.take(most).collect()
 }
 
-fn transcripts(folder: BorrowedFd<'_>, number: usize, found: &mut Vec<Found>) {
+fn transcripts(folder: BorrowedFd<'_>, number: usize, found: &mut Vec<FoundTranscript>) {
     for name in names(folder, MOST_FILES.saturating_sub(found.len())) {
         let Some(id) = name
             .strip_suffix(".jsonl")
@@ -164,7 +164,7 @@ fn transcripts(folder: BorrowedFd<'_>, number: usize, found: &mut Vec<Found>) {
             let nanoseconds = u32::try_from(stat.st_mtime_nsec)
                 .unwrap_or_default()
                 .min(999_999_999);
-            found.push(Found {
+            found.push(FoundTranscript {
                 folder: number,
                 id: id.to_owned(),
                 changed: Duration::new(seconds, nanoseconds),
@@ -174,7 +174,7 @@ fn transcripts(folder: BorrowedFd<'_>, number: usize, found: &mut Vec<Found>) {
 }
 
 /// Converts a transcript to a conversation that can be resumed, if it is not empty.
-fn entry(projects: BorrowedFd<'_>, name: &str, found: &Found) -> Option<SessionEntry> {
+fn entry(projects: BorrowedFd<'_>, name: &str, found: &FoundTranscript) -> Option<SessionEntry> {
     let folder = folder(projects, name)?;
     let (head, tail) = ends(folder.as_fd(), &format!("{}.jsonl", found.id)).ok()?;
     let summary = TranscriptSummary::from_head_and_tail(&head, &tail);

@@ -11,7 +11,7 @@ use super::control::{self, ControlRequest};
 use super::event::ClaudeEvent;
 use super::translate::Translator;
 use crate::agent::lines::AgentLine;
-use crate::agent::turn::{Dialect, LineOut, Out, UserReply};
+use crate::agent::turn::{Dialect, EffectList, LineOut, UserReply};
 
 /// The most requests for permission that are open at a time. Further ones are denied.
 const MOST_ASKS: usize = 64;
@@ -21,7 +21,7 @@ const MOST_UNSENT: usize = 4_096;
 
 /// State of the dialogue with a process.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct ProcessDialogue {
     pub(super) translator: Translator,
     /// Unanswered requests, by their ids.
     asks: HashMap<String, ControlRequest>,
@@ -36,7 +36,7 @@ pub(super) struct Talk {
     allow_list: Option<AllowList>,
 }
 
-impl Talk {
+impl ProcessDialogue {
     /// Begins with a process that starts, and returns the first request to it. Inputs may follow at once.
     pub(super) fn begin(allow_list: Option<AllowList>) -> (Self, Value) {
         let mut talk = Self {
@@ -71,7 +71,7 @@ impl Talk {
         &mut self,
         line: &[u8],
         asks: bool,
-        out: &mut Out<LineOut>,
+        out: &mut EffectList<LineOut>,
     ) -> impl Iterator<Item = ClaudeEvent> + use<> {
         self.has_spoken = true;
         let mut rest = Vec::new();
@@ -122,14 +122,14 @@ impl Talk {
     }
 
     /// Asks what is open.
-    pub(super) fn ask_again(&self, out: &mut Out<LineOut>) {
+    pub(super) fn ask_again(&self, out: &mut EffectList<LineOut>) {
         for (id, ask) in &self.asks {
             out.ask(id.as_str(), ask.of_user());
         }
     }
 
     /// Passes on a reply.
-    pub(super) fn reply(&mut self, id: &str, reply: &UserReply, out: &mut Out<LineOut>) {
+    pub(super) fn reply(&mut self, id: &str, reply: &UserReply, out: &mut EffectList<LineOut>) {
         if let Some(ask) = self.asks.remove(id) {
             out.send((&ask.response(reply)).into());
         }
@@ -144,7 +144,7 @@ impl Talk {
 }
 
 /// Answers without waiting. Claude denies by itself what was not answered when it ends.
-fn refuse(request_id: &str, what: &str, out: &mut Out<LineOut>) {
+fn refuse(request_id: &str, what: &str, out: &mut EffectList<LineOut>) {
     out.send(LineOut::IfRoom(
         control::unsupported(request_id, what).to_string(),
     ));
@@ -152,7 +152,7 @@ fn refuse(request_id: &str, what: &str, out: &mut Out<LineOut>) {
 
 /// A process between turns: it may send requests or reports of work in the background.
 pub(super) struct Idle<'p> {
-    pub(super) talk: &'p mut Talk,
+    pub(super) talk: &'p mut ProcessDialogue,
     /// A request of ours whose answer is waited for, and until when. Events are kept meanwhile.
     pub(super) awaited: Option<(String, Instant)>,
     pub(super) answer: Option<Result<Value, String>>,
@@ -162,7 +162,7 @@ impl Dialect for Idle<'_> {
     type Message = AgentLine;
     type Command = LineOut;
 
-    fn message(&mut self, line: AgentLine, _: Instant, out: &mut Out<LineOut>) {
+    fn message(&mut self, line: AgentLine, _: Instant, out: &mut EffectList<LineOut>) {
         let Some(line) = whole(line, out) else {
             return;
         };
@@ -194,7 +194,7 @@ impl Dialect for Idle<'_> {
         false
     }
 
-    fn replied(&mut self, id: &str, reply: UserReply, out: &mut Out<LineOut>) {
+    fn replied(&mut self, id: &str, reply: UserReply, out: &mut EffectList<LineOut>) {
         self.talk.reply(id, &reply, out);
     }
 
@@ -208,7 +208,7 @@ impl Dialect for Idle<'_> {
 }
 
 /// A line, unless it is too long, which is reported.
-pub(super) fn whole(line: AgentLine, out: &mut Out<LineOut>) -> Option<bytes::Bytes> {
+pub(super) fn whole(line: AgentLine, out: &mut EffectList<LineOut>) -> Option<bytes::Bytes> {
     match line {
         AgentLine::Whole(line) => Some(line),
         AgentLine::TooLong(bytes) => {

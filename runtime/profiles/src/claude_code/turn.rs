@@ -12,13 +12,13 @@ use super::command_line::STEERS;
 use super::control;
 use super::event::ClaudeEvent;
 use super::outcome::ResultLine;
-use super::talk::{Talk, whole};
+use super::talk::{ProcessDialogue, whole};
 use super::translate::Translator;
 use super::usage::{self, Total};
 use crate::agent::deadlines::limit_reached;
 use crate::agent::end::EndSigns;
 use crate::agent::lines::AgentLine;
-use crate::agent::turn::{Dialect, Grace, LineOut, Out, UserReply};
+use crate::agent::turn::{Dialect, EffectList, Grace, LineOut, UserReply};
 
 /// Timeout for the end of an interrupted turn. The next turn then has another process.
 pub(super) const INTERRUPT: Duration = Duration::from_secs(5);
@@ -70,7 +70,7 @@ impl Memory {
     }
 
     /// The conversation is continued.
-    fn remembered(&mut self, out: &mut Out<LineOut>) {
+    fn remembered(&mut self, out: &mut EffectList<LineOut>) {
         if std::mem::take(&mut self.resumes) {
             out.info(SessionInfo {
                 context: Some(Context::Kept),
@@ -80,7 +80,7 @@ impl Memory {
     }
 
     /// Claude works on the conversation of this id.
-    fn works_on(&mut self, native: String, out: &mut Out<LineOut>) {
+    fn works_on(&mut self, native: String, out: &mut EffectList<LineOut>) {
         self.has_begun = true;
         if self.native != native {
             self.native = native;
@@ -117,7 +117,7 @@ pub(super) struct Allowed {
 
 /// A running turn.
 pub(super) struct ClaudeTurn<'c> {
-    talk: &'c mut Talk,
+    talk: &'c mut ProcessDialogue,
     pub(super) memory: &'c mut Memory,
     allowed: Allowed,
     /// Inputs that are not answered yet: the turn's own, and those that were added to it.
@@ -140,7 +140,7 @@ pub(super) struct ClaudeTurn<'c> {
 impl<'c> ClaudeTurn<'c> {
     /// A turn, and the line of its input.
     pub(super) fn begin(
-        talk: &'c mut Talk,
+        talk: &'c mut ProcessDialogue,
         memory: &'c mut Memory,
         allowed: Allowed,
         content: &[Value],
@@ -171,11 +171,11 @@ impl<'c> ClaudeTurn<'c> {
     }
 
     /// Asks what was kept for the turn.
-    pub(super) fn ask_again(&mut self, out: &mut Out<LineOut>) {
+    pub(super) fn ask_again(&mut self, out: &mut EffectList<LineOut>) {
         self.talk.ask_again(out);
     }
 
-    fn send_interrupt(&mut self, out: &mut Out<LineOut>) {
+    fn send_interrupt(&mut self, out: &mut EffectList<LineOut>) {
         let (_, line) = self.talk.request(&json!({"subtype": "interrupt"}));
         out.send((&line).into());
     }
@@ -185,7 +185,7 @@ impl<'c> ClaudeTurn<'c> {
         self.memory.has_begun && outcome.is_unknown_session()
     }
 
-    fn result(&mut self, result: &Value, out: &mut Out<LineOut>) {
+    fn result(&mut self, result: &Value, out: &mut EffectList<LineOut>) {
         let Translator {
             api_error,
             resets_at,
@@ -252,7 +252,7 @@ impl Dialect for ClaudeTurn<'_> {
     type Message = AgentLine;
     type Command = LineOut;
 
-    fn message(&mut self, line: AgentLine, _: Instant, out: &mut Out<LineOut>) {
+    fn message(&mut self, line: AgentLine, _: Instant, out: &mut EffectList<LineOut>) {
         let Some(line) = whole(line, out) else {
             return;
         };
@@ -293,7 +293,7 @@ impl Dialect for ClaudeTurn<'_> {
         self.signs.last_error()
     }
 
-    fn interrupt(&mut self, _: &Error, out: &mut Out<LineOut>) -> Grace {
+    fn interrupt(&mut self, _: &Error, out: &mut EffectList<LineOut>) -> Grace {
         if self.is_mute {
             return Grace::None;
         }
@@ -302,7 +302,7 @@ impl Dialect for ClaudeTurn<'_> {
         Grace::For(INTERRUPT)
     }
 
-    fn steer(&mut self, number: u64, text: &str, out: &mut Out<LineOut>) {
+    fn steer(&mut self, number: u64, text: &str, out: &mut EffectList<LineOut>) {
         if !self.allowed.steers {
             let why = format!("claude takes inputs during a turn since version {STEERS}");
             return out.steered(number, Err(why));
@@ -322,7 +322,7 @@ impl Dialect for ClaudeTurn<'_> {
         false
     }
 
-    fn replied(&mut self, id: &str, reply: UserReply, out: &mut Out<LineOut>) {
+    fn replied(&mut self, id: &str, reply: UserReply, out: &mut EffectList<LineOut>) {
         // An interrupt withdraws what is open; and what the end of the turn has settled is not a
         // reply of the user.
         let settled =

@@ -8,7 +8,7 @@ use trunkline_sdk::preview::cut;
 use trunkline_sdk::protocol::{Diff, OptionKind};
 use trunkline_sdk::{Decision, Json, Permission, Question};
 
-pub(super) use self::question::Form;
+pub(super) use self::question::ValueEncoding;
 use self::question::{elicitation, questions};
 use super::shell;
 use super::translate::{Translator, call};
@@ -29,16 +29,16 @@ pub(super) const METHODS: &[&str] = &[
 #[derive(Debug)]
 pub(super) enum ApprovalRequest {
     /// A person decides.
-    Permission(Box<Permission>, Answers),
+    Permission(Box<Permission>, DecisionEncoding),
     /// A person is asked for values.
-    Question(Question, Form),
+    Question(Question, ValueEncoding),
     /// No one is asked: the method is unknown.
     Unknown,
 }
 
 /// Encoding of a decision.
 #[derive(Debug, PartialEq)]
-pub(super) struct Answers {
+pub(super) struct DecisionEncoding {
     /// Answer of each option.
     options: Vec<(String, Value)>,
     allow: Value,
@@ -63,7 +63,7 @@ impl ApprovalRequest {
     }
 }
 
-impl Answers {
+impl DecisionEncoding {
     /// The answer to a person's decision; without an answer a denial.
     pub(super) fn reply(&self, decision: &Decision) -> Value {
         let chosen = decision.option_id.as_ref();
@@ -92,12 +92,12 @@ fn text<'v>(params: &'v Value, key: &str) -> &'v str {
 }
 
 /// A permission request, and the answer of each of its options.
-struct Offer {
+struct ApprovalOffer {
     permission: Permission,
     options: Vec<(String, Value)>,
 }
 
-impl Offer {
+impl ApprovalOffer {
     fn new(tool: impl Into<String>, description: &str, resource: &str) -> Self {
         Self {
             permission: Permission::new(tool, description, resource),
@@ -129,7 +129,7 @@ impl Offer {
     /// Asks a person. Without a known option, a permission answers `allow`, and a denial `deny`;
     /// one that ends the turn answers `end`.
     fn ask(self, allow: Value, deny: Value, end: Value) -> ApprovalRequest {
-        let answers = Answers {
+        let answers = DecisionEncoding {
             options: self.options,
             allow,
             deny,
@@ -190,7 +190,7 @@ fn command(params: &Value) -> ApprovalRequest {
         None => ("bash", script.as_str(), "Run a command".to_owned()),
     };
     let description = format!("{description}: {}", reason_or(params, script.clone()));
-    let mut offer = Offer::new(tool, &description, resource)
+    let mut offer = ApprovalOffer::new(tool, &description, resource)
         .for_call(text(params, "itemId"))
         .input(without_nulls(json!({
             "command": script,
@@ -249,7 +249,7 @@ fn file_change(params: &Value, translator: &Translator) -> ApprovalRequest {
         _ => "Edit",
     };
     let always = "Allow such changes for this session";
-    let mut offer = Offer::new(tool, &description, &resource)
+    let mut offer = ApprovalOffer::new(tool, &description, &resource)
         .for_call(text(params, "itemId"))
         .option("accept", "Allow", OptionKind::AllowOnce, decision("accept"))
         .option(
@@ -273,7 +273,7 @@ fn permissions(params: &Value) -> ApprovalRequest {
     let deny = json!({ "permissions": {}, "scope": "turn" });
     let once = "Allow for this turn";
     let always = "Allow for this session";
-    Offer::new(
+    ApprovalOffer::new(
         "request_permissions",
         &description,
         &cut(&wanted.to_string(), 1000),
@@ -296,7 +296,7 @@ fn old_command(params: &Value) -> ApprovalRequest {
         _ => words.join(" "),
     };
     let description = reason_or(params, format!("Run a command: {line}"));
-    Offer::new("bash", &description, &line)
+    ApprovalOffer::new("bash", &description, &line)
         .for_call(text(params, "callId"))
         .input(json!({ "command": line, "cwd": params.get("cwd") }))
         .ask_of_conversation()
@@ -312,7 +312,8 @@ fn old_patch(params: &Value) -> ApprovalRequest {
     let diffs = super::item::diffs(&json!({ "changes": changes }));
     let resource = paths(&diffs);
     let description = reason_or(params, format!("Change {resource}"));
-    let mut offer = Offer::new("Edit", &description, &resource).for_call(text(params, "callId"));
+    let mut offer =
+        ApprovalOffer::new("Edit", &description, &resource).for_call(text(params, "callId"));
     offer.permission = offer.permission.diffs(diffs);
     offer.ask_of_conversation()
 }
@@ -330,7 +331,7 @@ fn consent(params: &Value, message: &str, server: &str) -> ApprovalRequest {
     };
     let action = |action: &str| json!({ "action": action, "content": null, "_meta": null });
     let accept = |meta: Value| json!({ "action": "accept", "content": {}, "_meta": meta });
-    let mut offer = Offer::new(format!("mcp__{server}"), message, server).option(
+    let mut offer = ApprovalOffer::new(format!("mcp__{server}"), message, server).option(
         "accept",
         "Allow",
         OptionKind::AllowOnce,

@@ -9,23 +9,23 @@ use crate::agent::launch::Launch;
 use crate::agent::mcp::quote_toml;
 use crate::agent::options::Options;
 use crate::agent::system_prompt::LONGEST_ARGUMENT;
-use crate::agent::version::{Since, Version};
+use crate::agent::version::{FirstVersions, Version};
 use crate::agents;
 
 /// Returns the versions that introduced features, by its `--help` and its behavior. Older app
 /// servers know threads too, but spell their policies otherwise, and before 0.57 do not know them.
-pub(super) fn since() -> Since<'static> {
+pub(super) fn since() -> FirstVersions<'static> {
     agents::built_in("codex").since()
 }
 
 /// Way of a session's turns to Codex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum TurnRoute {
     AppServer,
     Exec,
 }
 
-impl Way {
+impl TurnRoute {
     /// By version, which is unknown for odd builds: those are taken for new. The app server knows
     /// no profiles.
     pub(super) fn choose(version: Option<Version>, settings: &Settings) -> Self {
@@ -322,25 +322,33 @@ mod tests {
     #[test]
     fn old_versions_and_profiles_go_by_exec() {
         for (version, settings, way) in [
-            (Some(Version(0, 169, 0)), "{}", Way::AppServer),
-            (Some(Version(0, 72, 0)), "{}", Way::AppServer),
-            (Some(Version(0, 65, 0)), "{}", Way::Exec),
+            (Some(Version(0, 169, 0)), "{}", TurnRoute::AppServer),
+            (Some(Version(0, 72, 0)), "{}", TurnRoute::AppServer),
+            (Some(Version(0, 65, 0)), "{}", TurnRoute::Exec),
             (
                 Some(Version(0, 65, 0)),
                 r#"{"transport":"app-server"}"#,
-                Way::AppServer,
+                TurnRoute::AppServer,
             ),
             (
                 Some(Version(1, 0, 0)),
                 r#"{"transport":""}"#,
-                Way::AppServer,
+                TurnRoute::AppServer,
             ),
-            (Some(Version(1, 0, 0)), r#"{"transport":"exec"}"#, Way::Exec),
-            (None, "{}", Way::AppServer),
-            (Some(Version(0, 169, 0)), r#"{"profile":"work"}"#, Way::Exec),
+            (
+                Some(Version(1, 0, 0)),
+                r#"{"transport":"exec"}"#,
+                TurnRoute::Exec,
+            ),
+            (None, "{}", TurnRoute::AppServer),
+            (
+                Some(Version(0, 169, 0)),
+                r#"{"profile":"work"}"#,
+                TurnRoute::Exec,
+            ),
         ] {
             let settings: Settings = serde_json::from_str(settings).unwrap();
-            assert_eq!(Way::choose(version, &settings), way);
+            assert_eq!(TurnRoute::choose(version, &settings), way);
         }
     }
 }

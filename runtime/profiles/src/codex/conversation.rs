@@ -20,7 +20,7 @@ use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::report::{TurnReport, meta_log};
 use crate::agent::resume;
-use crate::agent::rpc::{CallError, Inbox, Pool, Stay};
+use crate::agent::rpc::{CallError, IdlePolicy, Inbox, Pool};
 use crate::agent::skills::Roster;
 use crate::agents::McpVariables;
 
@@ -34,11 +34,11 @@ const CLOSE: Duration = Duration::from_millis(400);
 pub(super) const LAST_TURN: &str = "last_turn";
 
 /// A session over the app server.
-pub(super) struct Thread {
+pub(super) struct AppServerThread {
     pub(super) options: Options,
     pub(super) settings: Arc<super::Settings>,
     launch: Launch,
-    stay: Stay,
+    stay: IdlePolicy,
     pub(super) thread: ThreadOptions,
     pub(super) link: Option<Arc<ThreadLink>>,
     /// Task that reports the models of the app server.
@@ -93,17 +93,17 @@ impl ThreadLink {
 }
 
 /// Origin of a session's thread.
-enum Begun {
+enum ThreadOrigin {
     New,
     Resumed,
 }
 
-impl Thread {
+impl AppServerThread {
     pub(super) fn new(
         settings: Arc<super::Settings>,
         options: Options,
         launch: Launch,
-        stay: Stay,
+        stay: IdlePolicy,
         thread: ThreadOptions,
         skills: Roster,
         warnings: Vec<String>,
@@ -156,8 +156,8 @@ impl Thread {
         let (link, started, begun) = self.open(&server, session).await?;
         self.learn(&started, session);
         let context = match begun {
-            Begun::New => None,
-            Begun::Resumed => first.then_some(Context::Kept),
+            ThreadOrigin::New => None,
+            ThreadOrigin::Resumed => first.then_some(Context::Kept),
         };
         self.models = Some(models::tell(&server, session));
         let history = self.options.resume.take().and_then(|resume| resume.history) == Some(true);
@@ -166,7 +166,7 @@ impl Thread {
             context,
             ..self.info()
         });
-        if history && matches!(begun, Begun::Resumed) {
+        if history && matches!(begun, ThreadOrigin::Resumed) {
             history::replay(&link.server.peer, &link.thread, session).await;
         }
         self.link = Some(link.clone());
@@ -177,11 +177,11 @@ impl Thread {
         &mut self,
         server: &Arc<Server>,
         session: &Session,
-    ) -> Result<(Arc<ThreadLink>, Value, Begun), Error> {
+    ) -> Result<(Arc<ThreadLink>, Value, ThreadOrigin), Error> {
         let deadline = Some(self.options.deadlines.start.unwrap_or(ANSWER));
         if let Some(source) = self.id.clone().filter(|_| self.copies) {
             match self.fork(&source, server, deadline).await {
-                Ok((link, started)) => return Ok((link, started, Begun::Resumed)),
+                Ok((link, started)) => return Ok((link, started, ThreadOrigin::Resumed)),
                 Err(error @ CallError::Rpc(_)) => {
                     self.id = None;
                     self.copies = false;
@@ -198,7 +198,7 @@ impl Thread {
                 .call("thread/resume", &self.thread.resume(&id), deadline)
                 .await
             {
-                Ok(started) => return Ok((link, started, Begun::Resumed)),
+                Ok(started) => return Ok((link, started, ThreadOrigin::Resumed)),
                 Err(error) if is_unknown(&error) => {
                     self.id = None;
                     resume::lost(session, error.error("codex did not resume the thread")).await;
@@ -229,7 +229,11 @@ impl Thread {
         self.id = Some(id.clone());
         self.spoken = false;
         self.last_turn = None;
-        Ok((ThreadLink::new(server.clone(), id), started, Begun::New))
+        Ok((
+            ThreadLink::new(server.clone(), id),
+            started,
+            ThreadOrigin::New,
+        ))
     }
 
     /// Copies a thread, and continues with the copy.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use trunkline_sdk::{Check, Error};
 
 use super::Settings;
-use super::command_line::Way;
+use super::command_line::TurnRoute;
 use super::policy::Policy;
 use crate::agent::credentials::{self, CODEX_API_KEY};
 use crate::agent::failure;
@@ -37,10 +37,10 @@ pub(super) async fn checks(settings: &Settings) -> Vec<Check> {
             None
         }
     };
-    let way = Way::choose(version, settings);
+    let way = TurnRoute::choose(version, settings);
     checks.push(match way {
-        Way::AppServer => Check::info("transport", "codex app-server, one for all sessions"),
-        Way::Exec => Check::warn(
+        TurnRoute::AppServer => Check::info("transport", "codex app-server, one for all sessions"),
+        TurnRoute::Exec => Check::warn(
             "transport",
             "codex exec, one process per turn: it cannot ask for approval",
         ),
@@ -73,11 +73,11 @@ fn configured(settings: &Settings) -> Check {
 }
 
 /// Checks credentials by name, and the output of `codex login status`, which uses no model.
-async fn login(launch: &Launch, options: &Options, way: Way) -> Check {
+async fn login(launch: &Launch, options: &Options, way: TurnRoute) -> Check {
     let value = |name: &str| variables::value(&options.env, name);
     let known = credentials::for_profile("codex");
     let has_key =
-        way == Way::Exec && value(CODEX_API_KEY).is_some_and(|key| !key.trim().is_empty());
+        way == TurnRoute::Exec && value(CODEX_API_KEY).is_some_and(|key| !key.trim().is_empty());
     let is_found = has_key || known.is_some_and(|known| !known.found(value).is_empty());
     let key = has_key.then(|| format!("{CODEX_API_KEY} from the environment"));
     let sources: Vec<_> = key

@@ -30,7 +30,7 @@ use crate::agent::report::{TurnReport, meta_log};
 use crate::agent::resume;
 use crate::agent::skills::Roster;
 use crate::agent::system_prompt::{self, PromptFile};
-use crate::agent::turn::{self, Dialect, Engine, Finish, How, LineOut, Out};
+use crate::agent::turn::{self, Dialect, EffectList, EndCause, Engine, LineOut, TurnFinish};
 use crate::agent::version::Version;
 use crate::agents::McpVariables;
 
@@ -46,7 +46,7 @@ pub(super) struct Exec {
     version: Option<Version>,
     settings: Arc<super::Settings>,
     policy: Policy,
-    thread: Thread,
+    thread: ExecThread,
     report: TurnReport,
     skills: Roster,
     /// Instructions in place of Codex's own.
@@ -61,7 +61,7 @@ pub(super) struct Exec {
 }
 
 /// The thread that a session works on.
-struct Thread {
+struct ExecThread {
     id: Option<String>,
     /// True if the id is one to resume, which Codex may not know.
     asked: bool,
@@ -121,7 +121,7 @@ impl Exec {
             version,
             settings,
             policy,
-            thread: Thread { id, asked, lines },
+            thread: ExecThread { id, asked, lines },
             report,
             skills,
             base,
@@ -270,14 +270,17 @@ impl Exec {
             ..
         } = running;
         let ended = match finish {
-            Finish { why: Some(why), .. } => {
+            TurnFinish { why: Some(why), .. } => {
                 let ended = agent.end(Duration::ZERO, TERM).await;
                 return Ok(ProcessOutcome::Ended(TurnEnd::Ended(why), Some(ended)));
             }
             // The turn has ended: a process that lives on does not matter.
-            Finish { how: How::Late, .. } => agent.end(Duration::ZERO, TERM).await,
-            Finish {
-                how: How::Ended | How::Closed,
+            TurnFinish {
+                how: EndCause::Late,
+                ..
+            } => agent.end(Duration::ZERO, TERM).await,
+            TurnFinish {
+                how: EndCause::Ended | EndCause::Closed,
                 ..
             } => agent.ended().await,
         };
@@ -296,7 +299,7 @@ impl Exec {
 
 /// The engine's view of one process.
 struct ExecTurn<'e> {
-    thread: &'e mut Thread,
+    thread: &'e mut ExecThread,
     retries: Retries<'e>,
     signs: EndSigns,
     /// Codex has reported the end of the turn.
@@ -308,7 +311,7 @@ impl Dialect for ExecTurn<'_> {
     type Message = AgentLine;
     type Command = LineOut;
 
-    fn message(&mut self, line: AgentLine, now: Instant, out: &mut Out<LineOut>) {
+    fn message(&mut self, line: AgentLine, now: Instant, out: &mut EffectList<LineOut>) {
         let events = match line {
             AgentLine::TooLong(bytes) => {
                 let text = format!("codex wrote a line of {bytes} bytes");
@@ -340,7 +343,7 @@ impl Dialect for ExecTurn<'_> {
         !self.is_over
     }
 
-    fn steer(&mut self, number: u64, _: &str, out: &mut Out<LineOut>) {
+    fn steer(&mut self, number: u64, _: &str, out: &mut EffectList<LineOut>) {
         out.steered(
             number,
             Err("codex exec takes no input during a turn".to_owned()),
@@ -360,9 +363,9 @@ impl Dialect for ExecTurn<'_> {
     }
 }
 
-impl Thread {
+impl ExecThread {
     /// The thread has an id. Another one than was asked for is a new thread.
-    fn begun(&mut self, id: String, out: &mut Out<LineOut>) {
+    fn begun(&mut self, id: String, out: &mut EffectList<LineOut>) {
         let same = self.id.as_ref() == Some(&id);
         if same && !self.asked {
             return;

@@ -13,7 +13,9 @@ use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::log::SessionLog;
 use crate::agent::process::{ProcessEnd, last_lines};
-use crate::agent::rpc::{Handler, Id, JsonRpcVersion, METHOD_NOT_FOUND, Mail, ParamMembers, Peer};
+use crate::agent::rpc::{
+    Handler, Id, InboxMessage, JsonRpcVersion, METHOD_NOT_FOUND, ParamMembers, Peer,
+};
 
 /// A running app server that is initialized.
 #[derive(Debug)]
@@ -107,12 +109,12 @@ impl Handler for ThreadMessages {
         }
         match thread_of(&members) {
             Some(thread) => {
-                let mail = Mail::notification(method, params);
+                let mail = InboxMessage::notification(method, params);
                 peer.routes.deliver(thread, mail);
             }
             None if FOR_ALL.contains(&method) => {
                 for inbox in peer.routes.inboxes() {
-                    inbox.put(Mail::notification(method, params));
+                    inbox.put(InboxMessage::notification(method, params));
                 }
             }
             None => {}
@@ -129,7 +131,7 @@ impl Handler for ThreadMessages {
         let Some(inbox) = inbox else {
             return peer.refuse(&id, METHOD_NOT_FOUND, "method not found");
         };
-        if let Some(id) = inbox.put(Mail::request(id, method, params)) {
+        if let Some(id) = inbox.put(InboxMessage::request(id, method, params)) {
             refuse(peer, &id);
         }
     }

@@ -10,7 +10,7 @@ use super::translate::CodexEvent;
 use crate::agent::deadlines::limit_text;
 use crate::agent::end::EndSigns;
 use crate::agent::failure;
-use crate::agent::turn::Out;
+use crate::agent::turn::EffectList;
 
 /// Time for which Codex has done nothing but retry.
 pub(super) struct Retries<'s> {
@@ -47,7 +47,7 @@ impl<'s> Retries<'s> {
         event: CodexEvent,
         now: Instant,
         signs: &mut EndSigns,
-        out: &mut Out<C>,
+        out: &mut EffectList<C>,
     ) -> bool {
         match event {
             CodexEvent::Tell(body) => {
@@ -77,7 +77,7 @@ impl<'s> Retries<'s> {
     }
 
     /// Codex works.
-    pub(super) fn works<C>(&mut self, out: &mut Out<C>) {
+    pub(super) fn works<C>(&mut self, out: &mut EffectList<C>) {
         out.alive();
         self.since = None;
     }

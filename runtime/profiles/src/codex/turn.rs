@@ -12,20 +12,20 @@ use trunkline_sdk::{Category, Error, Status, Turn};
 
 use self::earlier::InterruptedTurn;
 use self::line::{Command, ServerCall, ThreadLine, give_up};
-use self::running::{CodexTurn, Over};
-use super::conversation::{ANSWER, LAST_TURN, Thread, ThreadLink};
+use self::running::{CodexTurn, TurnEndCause};
+use super::conversation::{ANSWER, AppServerThread, LAST_TURN, ThreadLink};
 use super::process::{BETWEEN_TURNS, gone};
 use super::request;
 use crate::agent::deadlines::Watch;
 use crate::agent::end::end_by;
 use crate::agent::rpc::CallError;
-use crate::agent::turn::{self, Engine, Finish};
+use crate::agent::turn::{self, Engine, TurnFinish};
 
 /// Runs a turn of a thread that is linked.
 pub(super) async fn run(
     turn: Turn,
     input: Vec<Value>,
-    thread: &mut Thread,
+    thread: &mut AppServerThread,
     link: &Arc<ThreadLink>,
 ) {
     let _running = link.server.peer.begin_turn();
@@ -61,7 +61,7 @@ pub(super) async fn run(
 /// Why this turn cannot run.
 pub(super) async fn finish_earlier(
     turn: &Turn,
-    thread: &mut Thread,
+    thread: &mut AppServerThread,
     link: &ThreadLink,
 ) -> Result<bool, Error> {
     let Some(old) = thread.unfinished.clone() else {
@@ -90,7 +90,7 @@ pub(super) async fn finish_earlier(
 async fn serve(
     turn: &Turn,
     input: Vec<Value>,
-    thread: &mut Thread,
+    thread: &mut AppServerThread,
     link: &Arc<ThreadLink>,
 ) -> TurnComplete {
     thread.warn(turn).await;
@@ -106,7 +106,7 @@ async fn serve(
     let (running, report) = CodexTurn::new(&link.thread, thread);
     let engine = Engine::new(running, Watch::new(deadlines)).begin(|_, out| out.send(begin));
     let mut line = ThreadLine::new(link);
-    let (running, Finish { why, .. }) = turn::run(engine, &mut line, turn, report).await;
+    let (running, TurnFinish { why, .. }) = turn::run(engine, &mut line, turn, report).await;
     let CodexTurn {
         over,
         is_denied,
@@ -128,7 +128,7 @@ async fn serve(
             }
             why.unwrap_or_else(Error::stopped)
         }
-        Some(Over::Ended) => {
+        Some(TurnEndCause::Ended) => {
             signs.cut(why);
             let answer = thread.translator.answer.take();
             return signs.judge().complete(TurnComplete {
@@ -136,7 +136,7 @@ async fn serve(
                 ..TurnComplete::default()
             });
         }
-        Some(Over::Taken) => {
+        Some(TurnEndCause::Taken) => {
             if let Some(turn) = unfinished.take() {
                 give_up(link, &turn).await;
             }
@@ -146,9 +146,9 @@ async fn serve(
                 taken()
             }
         }
-        Some(Over::NotBegun(CallError::Gone(ended))) => gone(&ended),
-        Some(Over::NotBegun(_)) if is_stopped => Error::stopped(),
-        Some(Over::NotBegun(error)) => {
+        Some(TurnEndCause::NotBegun(CallError::Gone(ended))) => gone(&ended),
+        Some(TurnEndCause::NotBegun(_)) if is_stopped => Error::stopped(),
+        Some(TurnEndCause::NotBegun(error)) => {
             thread.overrides = overrides;
             if matches!(error, CallError::Late { .. }) {
                 // It may begin yet, and would take the next input for its own.

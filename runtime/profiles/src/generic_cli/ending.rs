@@ -19,13 +19,13 @@ const SETTLED: Duration = Duration::from_millis(50);
 
 /// End of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum AnswerEnd {
     Prompt,
     Sentinel,
     Quiet,
 }
 
-impl Cause {
+impl AnswerEnd {
     /// Returns the word for `turn.complete.stop_reason`.
     pub(super) fn as_str(self) -> &'static str {
         match self {
@@ -164,14 +164,14 @@ impl<'a> AnswerTracker<'a> {
     }
 
     /// When the answer ends if nothing more comes, and by what.
-    pub(super) fn due(&self) -> Option<(Instant, Cause)> {
+    pub(super) fn due(&self) -> Option<(Instant, AnswerEnd)> {
         let wait = if self.heard {
             self.endings.idle
         } else {
             self.endings.first_output
         };
-        let quiet = wait.map(|wait| (self.last + wait, Cause::Quiet));
-        let prompt = self.settles.map(|at| (at, Cause::Prompt));
+        let quiet = wait.map(|wait| (self.last + wait, AnswerEnd::Quiet));
+        let prompt = self.settles.map(|at| (at, AnswerEnd::Prompt));
         [prompt, quiet]
             .into_iter()
             .flatten()
@@ -251,11 +251,11 @@ mod tests {
             answer.hear(&Channel::Stderr, text.to_owned(), now);
             answer.due()
         };
-        assert_eq!(due("3\n>>> "), Some((now + SETTLED, Cause::Prompt)));
+        assert_eq!(due("3\n>>> "), Some((now + SETTLED, AnswerEnd::Prompt)));
         assert_eq!(due("more\n"), None, "it was part of the answer");
         assert_eq!(
             due("\u{1b}[1m>>> \u{1b}[0m"),
-            Some((now + SETTLED, Cause::Prompt))
+            Some((now + SETTLED, AnswerEnd::Prompt))
         );
         assert_eq!(due(&"x".repeat(10_000)), None);
         let mut answer = AnswerTracker::new(&endings, now);
@@ -263,7 +263,7 @@ mod tests {
         answer.hear(&Channel::Stderr, "a warning\n".to_owned(), now);
         assert_eq!(
             answer.due(),
-            Some((now + SETTLED, Cause::Prompt)),
+            Some((now + SETTLED, AnswerEnd::Prompt)),
             "the other channel takes nothing back"
         );
     }
@@ -278,9 +278,9 @@ mod tests {
         };
         let now = Instant::now();
         let mut answer = AnswerTracker::new(&endings, now);
-        assert_eq!(answer.due(), Some((now + seconds(30), Cause::Quiet)));
+        assert_eq!(answer.due(), Some((now + seconds(30), AnswerEnd::Quiet)));
         let later = now + seconds(5);
         answer.hear(&Channel::Stdout, "x".to_owned(), later);
-        assert_eq!(answer.due(), Some((later + seconds(2), Cause::Quiet)));
+        assert_eq!(answer.due(), Some((later + seconds(2), AnswerEnd::Quiet)));
     }
 }

@@ -58,11 +58,11 @@ const HANG_UP: Duration = Duration::from_secs(1);
 /// Command that starts this program as this profile: itself, and its arguments before those for the
 /// profile.
 #[derive(Debug, Clone)]
-pub(crate) struct Own {
+pub(crate) struct OwnCommand {
     before: Vec<OsString>,
 }
 
-impl Own {
+impl OwnCommand {
     /// Creates the command; `arguments` are those for the profile, the last ones of the command
     /// line.
     pub(crate) fn from_arguments(arguments: &[OsString]) -> Self {
@@ -107,7 +107,7 @@ impl Own {
 /// Runs a relay or its child, if the arguments of the profile demand it.
 pub(crate) fn asked(arguments: &[OsString]) -> Option<ExitCode> {
     let done = match arguments.first()?.to_str()? {
-        RELAY => relay(&Own::from_arguments(arguments), &arguments[1..]),
+        RELAY => relay(&OwnCommand::from_arguments(arguments), &arguments[1..]),
         CHILD => become_program(&arguments[1..]).map(|never| match never {}),
         _ => return None,
     };
@@ -129,7 +129,7 @@ fn become_program(command: &[OsString]) -> io::Result<std::convert::Infallible> 
     Err(Command::new(program).args(args).exec())
 }
 
-fn relay(own: &Own, arguments: &[OsString]) -> io::Result<ExitCode> {
+fn relay(own: &OwnCommand, arguments: &[OsString]) -> io::Result<ExitCode> {
     let (size, command) = arguments.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let size = size.to_str().and_then(|size| size.split_once('x'));
     let (columns, rows) = size.ok_or(io::ErrorKind::InvalidInput)?;

@@ -46,7 +46,7 @@ pub(super) struct Pieces {
 
 /// Result of reading a piece of the body.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Read {
+pub(super) struct BodyPart {
     pub(super) output: String,
     /// True if the stream has announced its end.
     pub(super) over: bool,
@@ -54,7 +54,7 @@ pub(super) struct Read {
 
 /// Rest of the answer at the end of the body.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum AnswerRest {
     Output(String),
     File { mime: String, bytes: Vec<u8> },
 }
@@ -108,7 +108,7 @@ impl BodyReader {
     ///
     /// # Errors
     /// When the stream reports a failure.
-    pub(super) fn push(&mut self, bytes: &[u8], read: &mut Read) -> Result<(), Error> {
+    pub(super) fn push(&mut self, bytes: &[u8], read: &mut BodyPart) -> Result<(), Error> {
         match self {
             Self::Text(text) => read.output.push_str(&text.push(bytes)),
             Self::Whole { bytes: held, .. } => held.extend_from_slice(bytes),
@@ -129,8 +129,8 @@ impl BodyReader {
     ///
     /// # Errors
     /// When the body is not of its announced type, or has no answer in it.
-    pub(super) fn finish(self, cut: bool) -> Result<Rest, Error> {
-        let mut read = Read::default();
+    pub(super) fn finish(self, cut: bool) -> Result<AnswerRest, Error> {
+        let mut read = BodyPart::default();
         match self {
             // A character may be cut at the cut.
             Self::Text(_) if cut => {}
@@ -146,7 +146,7 @@ impl BodyReader {
                 bytes,
                 ..
             } => read.output = at(&pointer, &bytes)?,
-            Self::Whole { mime, bytes, .. } => return Ok(Rest::File { mime, bytes }),
+            Self::Whole { mime, bytes, .. } => return Ok(AnswerRest::File { mime, bytes }),
             Self::Stream {
                 mut text,
                 mut reader,
@@ -159,7 +159,7 @@ impl BodyReader {
                 }
             }
         }
-        Ok(Rest::Output(read.output))
+        Ok(AnswerRest::Output(read.output))
     }
 }
 
@@ -200,7 +200,7 @@ fn is_text(essence: &str) -> bool {
 }
 
 impl Pieces {
-    fn add(&self, event: &ServerEvent, read: &mut Read) -> Result<(), Error> {
+    fn add(&self, event: &ServerEvent, read: &mut BodyPart) -> Result<(), Error> {
         if read.over {
             return Ok(());
         }
@@ -286,7 +286,7 @@ mod tests {
 
     fn read(mime: Option<&str>, more: &str, body: &[u8], size: usize) -> Result<String, String> {
         let mut answer = BodyReader::new(mime, &config(more)).map_err(|error| error.to_string())?;
-        let mut read = Read::default();
+        let mut read = BodyPart::default();
         for piece in body.chunks(size) {
             answer
                 .push(piece, &mut read)
@@ -296,8 +296,8 @@ mod tests {
             }
         }
         match answer.finish(false).map_err(|error| error.to_string())? {
-            Rest::Output(rest) => Ok(read.output + &rest),
-            Rest::File { mime, bytes } => Ok(format!("{mime} of {}", bytes.len())),
+            AnswerRest::Output(rest) => Ok(read.output + &rest),
+            AnswerRest::File { mime, bytes } => Ok(format!("{mime} of {}", bytes.len())),
         }
     }
 
@@ -420,13 +420,13 @@ mod tests {
     #[test]
     fn a_character_that_the_bound_cuts_is_left_out() {
         let mut answer = BodyReader::new(Some("text/plain"), &config("")).unwrap();
-        let mut read = Read::default();
+        let mut read = BodyPart::default();
         answer
             .push("a\u{e9}".as_bytes().split_last().unwrap().1, &mut read)
             .unwrap();
         assert_eq!(
             (read.output.as_str(), answer.finish(true).unwrap()),
-            ("a", Rest::Output(String::new()))
+            ("a", AnswerRest::Output(String::new()))
         );
     }
 }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     config::{HttpConfig, Redirects, Retry},
-    failure::{Failed, Reached, TOLD, shown},
+    failure::{FailedRequest, RequestProgress, TOLD, shown},
 };
 use crate::agent::deadlines::within;
 
@@ -30,7 +30,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// A request, ready to be sent.
 #[derive(Debug, Clone)]
-pub(super) struct Prepared {
+pub(super) struct PreparedRequest {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
@@ -41,8 +41,8 @@ pub(super) struct Prepared {
 pub(super) async fn send(
     client: &Client,
     config: &HttpConfig,
-    first: &Prepared,
-) -> Result<Response, Failed> {
+    first: &PreparedRequest,
+) -> Result<Response, FailedRequest> {
     let mut tries = 0;
     loop {
         let failed = match follow(client, config, first).await {
@@ -65,12 +65,12 @@ pub(super) async fn send(
 async fn follow(
     client: &Client,
     config: &HttpConfig,
-    first: &Prepared,
-) -> Result<Response, Failed> {
+    first: &PreparedRequest,
+) -> Result<Response, FailedRequest> {
     let mut hop = first.clone();
     for hops in 0..=REDIRECTS {
         // Behind a redirect the request has been somewhere, and may have done something there.
-        let failed = |failed: Failed| {
+        let failed = |failed: FailedRequest| {
             if hops == 0 {
                 failed
             } else {
@@ -84,8 +84,8 @@ async fn follow(
             request = request.body(body.clone());
         }
         let sent = within(config.timeout.0, request.send()).await;
-        let response = sent.map_err(|longest| Failed::quiet(&hop.url, longest))?;
-        let response = response.map_err(|error| failed(Failed::client(&hop.url, error)))?;
+        let response = sent.map_err(|longest| FailedRequest::quiet(&hop.url, longest))?;
+        let response = response.map_err(|error| failed(FailedRequest::client(&hop.url, error)))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -98,18 +98,18 @@ async fn follow(
             && config.redirects != Redirects::None
         {
             hop = redirected(&hop, status, location, config.redirects)
-                .map_err(|why| Failed::unmade(&why))?;
+                .map_err(|why| FailedRequest::unmade(&why))?;
             continue;
         }
         return Err(refused(&hop.url, response).await);
     }
-    Err(Failed::unmade(&format!(
+    Err(FailedRequest::unmade(&format!(
         "{} redirects more than {REDIRECTS} times",
         shown(&first.url)
     )))
 }
 
-async fn refused(url: &Url, mut response: Response) -> Failed {
+async fn refused(url: &Url, mut response: Response) -> FailedRequest {
     let status = response.status();
     let headers = response.headers().clone();
     let mut body = Vec::new();
@@ -123,7 +123,7 @@ async fn refused(url: &Url, mut response: Response) -> Failed {
     })
     .await;
     body.truncate(TOLD);
-    Failed::status(
+    FailedRequest::status(
         url,
         status,
         &headers,
@@ -135,11 +135,11 @@ async fn refused(url: &Url, mut response: Response) -> Failed {
 /// Returns the target of a redirect. Headers and body are sent only to the origin that they were
 /// configured for.
 fn redirected(
-    hop: &Prepared,
+    hop: &PreparedRequest,
     status: StatusCode,
     location: &str,
     allowed: Redirects,
-) -> Result<Prepared, String> {
+) -> Result<PreparedRequest, String> {
     let from = shown(&hop.url);
     let mut url = hop
         .url
@@ -195,7 +195,7 @@ fn redirected(
     if body.is_none() {
         headers.remove("content-type");
     }
-    Ok(Prepared {
+    Ok(PreparedRequest {
         method,
         url,
         headers,
@@ -204,11 +204,13 @@ fn redirected(
 }
 
 /// Returns true if a request may be sent again.
-fn may_repeat(retry: Retry, method: &Method, failed: &Failed) -> bool {
+fn may_repeat(retry: Retry, method: &Method, failed: &FailedRequest) -> bool {
     match (retry, failed.reached) {
-        (Retry::Never, _) | (_, Reached::Answered) => false,
-        (Retry::Always, _) | (Retry::Safe, Reached::NoServer) => true,
-        (Retry::Safe, Reached::Perhaps | Reached::Refused) => method.is_idempotent(),
+        (Retry::Never, _) | (_, RequestProgress::Answered) => false,
+        (Retry::Always, _) | (Retry::Safe, RequestProgress::NoServer) => true,
+        (Retry::Safe, RequestProgress::Perhaps | RequestProgress::Refused) => {
+            method.is_idempotent()
+        }
     }
 }
 
@@ -236,11 +238,11 @@ mod tests {
 
     use super::*;
 
-    fn hop(method: Method, url: &str, body: Option<&'static str>) -> Prepared {
+    fn hop(method: Method, url: &str, body: Option<&'static str>) -> PreparedRequest {
         let mut headers = HeaderMap::new();
         headers.insert("x-key", "secret".parse().unwrap());
         headers.insert("content-type", "text/plain".parse().unwrap());
-        Prepared {
+        PreparedRequest {
             method,
             url: Url::parse(url).unwrap(),
             headers,
@@ -249,7 +251,7 @@ mod tests {
     }
 
     fn go(
-        from: &Prepared,
+        from: &PreparedRequest,
         status: u16,
         to: &str,
         allowed: Redirects,
@@ -323,7 +325,7 @@ mod tests {
             may_repeat(
                 retry,
                 &method,
-                &Failed {
+                &FailedRequest {
                     error: Error::other(""),
                     reached,
                     wait: None,
@@ -332,7 +334,7 @@ mod tests {
         };
         let get = || Method::GET;
         let post = || Method::POST;
-        use Reached::{Answered, NoServer, Perhaps, Refused};
+        use RequestProgress::{Answered, NoServer, Perhaps, Refused};
         assert!(repeats(Retry::Safe, post(), NoServer));
         assert!(!repeats(Retry::Safe, post(), Perhaps) && !repeats(Retry::Safe, post(), Refused));
         assert!(repeats(Retry::Safe, get(), Perhaps) && repeats(Retry::Safe, Method::PUT, Refused));

@@ -14,17 +14,17 @@ const LONGEST: Duration = Duration::from_secs(31 * 24 * 3600);
 
 /// A request that came to nothing.
 #[derive(Debug)]
-pub(super) struct Failed {
+pub(super) struct FailedRequest {
     pub(super) error: Error,
     /// Progress of the request.
-    pub(super) reached: Reached,
+    pub(super) reached: RequestProgress,
     /// Wait that the server demands.
     pub(super) wait: Option<Duration>,
 }
 
 /// Progress of a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reached {
+pub(super) enum RequestProgress {
     /// Nothing was sent: there was no connection.
     NoServer,
     /// The request may have been sent, without any reply.
@@ -35,8 +35,8 @@ pub(super) enum Reached {
     Answered,
 }
 
-impl Failed {
-    fn new(reached: Reached, category: Category, message: &str) -> Self {
+impl FailedRequest {
+    fn new(reached: RequestProgress, category: Category, message: &str) -> Self {
         Self {
             error: Error::new(category, redact::text(message)),
             reached,
@@ -46,13 +46,13 @@ impl Failed {
 
     /// The request cannot be made: nothing was sent, and it is no use to try again.
     pub(super) fn unmade(message: &str) -> Self {
-        Self::new(Reached::Answered, Category::Other, message)
+        Self::new(RequestProgress::Answered, Category::Other, message)
     }
 
     /// The same, of a request that some server has had.
     pub(super) fn has_arrived(self) -> Self {
-        let reached = if self.reached == Reached::NoServer {
-            Reached::Perhaps
+        let reached = if self.reached == RequestProgress::NoServer {
+            RequestProgress::Perhaps
         } else {
             self.reached
         };
@@ -66,7 +66,7 @@ impl Failed {
             shown(url),
             format_duration(limit)
         );
-        Self::new(Reached::Perhaps, Category::Timeout, &text)
+        Self::new(RequestProgress::Perhaps, Category::Timeout, &text)
     }
 
     /// The client failed.
@@ -77,11 +77,11 @@ impl Failed {
                 "no connection to {}: it took longer than `connect_timeout`",
                 shown(url)
             );
-            return Self::new(Reached::NoServer, Category::Timeout, &text);
+            return Self::new(RequestProgress::NoServer, Category::Timeout, &text);
         }
         let (reached, what) = match error.is_connect() {
-            true => (Reached::NoServer, "no connection to"),
-            false => (Reached::Perhaps, "no answer from"),
+            true => (RequestProgress::NoServer, "no connection to"),
+            false => (RequestProgress::Perhaps, "no answer from"),
         };
         let why = innermost(&error);
         let hint = if why.contains("UnknownIssuer") {
@@ -118,8 +118,8 @@ impl Failed {
             error = error.retry_at(humantime::format_rfc3339_seconds(now + wait).to_string());
         }
         let reached = match status.as_u16() {
-            429 | 502..=504 | 529 => Reached::Refused,
-            _ => Reached::Answered,
+            429 | 502..=504 | 529 => RequestProgress::Refused,
+            _ => RequestProgress::Answered,
         };
         Self {
             error,
@@ -213,7 +213,7 @@ mod tests {
             map.insert(*name, value.parse().unwrap());
         }
         let now = humantime::parse_rfc3339("1994-11-06T08:49:00Z").unwrap();
-        Failed::status(&url, StatusCode::from_u16(status).unwrap(), &map, body, now).error
+        FailedRequest::status(&url, StatusCode::from_u16(status).unwrap(), &map, body, now).error
     }
 
     #[test]

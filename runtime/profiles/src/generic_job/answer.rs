@@ -127,7 +127,7 @@ pub(super) struct AnswerReader<'a> {
     state: ReaderState,
     /// Lines that were read as JSON.
     lines: usize,
-    end: Ending,
+    end: EndValues,
 }
 
 #[derive(Debug)]
@@ -140,7 +140,7 @@ enum ReaderState {
 
 /// Values that were read by the end.
 #[derive(Debug, Default)]
-pub(super) struct Ending {
+pub(super) struct EndValues {
     usage: Option<Usage>,
     artifacts: Option<Json>,
     summary: Option<String>,
@@ -163,7 +163,7 @@ impl<'a> AnswerReader<'a> {
             name: name.to_owned(),
             state,
             lines: 0,
-            end: Ending::default(),
+            end: EndValues::default(),
         }
     }
 
@@ -209,7 +209,7 @@ impl<'a> AnswerReader<'a> {
     }
 
     /// Returns the rest of the text for the user, and the values that were read.
-    pub(super) fn finish(mut self) -> (String, Ending) {
+    pub(super) fn finish(mut self) -> (String, EndValues) {
         let shown = match std::mem::replace(&mut self.state, ReaderState::Text) {
             ReaderState::Text => String::new(),
             ReaderState::Json(document) => self.document(document),
@@ -296,7 +296,7 @@ fn parse(name: &str, text: &str, line: Option<usize>) -> Result<Value, Failure> 
     })
 }
 
-impl Ending {
+impl EndValues {
     /// The first failure is the one that is reported.
     fn fail(&mut self, category: Category, why: String) {
         self.failure

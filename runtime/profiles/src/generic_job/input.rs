@@ -31,7 +31,7 @@ pub(super) enum InputMode {
 
 /// Arguments and input of a run.
 #[derive(Debug)]
-pub(super) struct Given {
+pub(super) struct RunInput {
     pub(super) args: Vec<String>,
     pub(super) stdin: String,
     /// The file with the input. Dropping it removes it.
@@ -68,8 +68,8 @@ impl InputMode {
     ///
     /// # Errors
     /// When an argument cannot hold it, or no file can be written.
-    pub(super) fn give(self, args: &[String], input: String) -> Result<Given, Error> {
-        let mut given = Given {
+    pub(super) fn give(self, args: &[String], input: String) -> Result<RunInput, Error> {
+        let mut given = RunInput {
             args: args.to_vec(),
             stdin: String::new(),
             file: None,
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    fn give(mode: InputMode, args: &[&str], input: &str) -> Result<Given, String> {
+    fn give(mode: InputMode, args: &[&str], input: &str) -> Result<RunInput, String> {
         let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
         mode.give(&args, input.to_owned())
             .map_err(|error| error.to_string())

@@ -21,7 +21,7 @@ use crate::agent::report::TurnReport;
 use crate::agent::resume;
 use crate::agent::skills::{self, CommandStyle, Skill};
 use crate::agent::system_prompt::PromptFile;
-use crate::agent::turn::{self, Engine, How, Pipe};
+use crate::agent::turn::{self, EndCause, Engine, Pipe};
 use crate::oneshot::json::text;
 
 /// Timeouts for the end of the process after its stdin was closed, and after SIGTERM.
@@ -291,9 +291,9 @@ impl PiConversation {
         let engine = engine.begin(PiTurn::begin);
         let (running, finish) = turn::run(engine, agent, turn, &mut self.report).await;
         let done = match (finish.why, finish.how, running.refused) {
-            (Some(why), ..) | (None, How::Ended, Some(why)) => Err(Some(why)),
-            (None, How::Ended, None) => Ok(running.reader),
-            (None, How::Closed | How::Late, _) => Err(None),
+            (Some(why), ..) | (None, EndCause::Ended, Some(why)) => Err(Some(why)),
+            (None, EndCause::Ended, None) => Ok(running.reader),
+            (None, EndCause::Closed | EndCause::Late, _) => Err(None),
         };
         (running.unsent.is_none(), done)
     }

@@ -10,7 +10,7 @@ use trunkline_sdk::{Answer, Error, FieldKind, Question, Status};
 use super::translate::{ExtensionQuestion, PiEvent, PiReader};
 use crate::agent::failure;
 use crate::agent::lines::AgentLine;
-use crate::agent::turn::{Dialect, Grace, LineOut, Out, UserReply};
+use crate::agent::turn::{Dialect, EffectList, Grace, LineOut, UserReply};
 use crate::oneshot::json::count;
 
 /// The most questions that are open at once.
@@ -53,12 +53,12 @@ impl PiTurn {
     }
 
     /// Asks for the state: what pi has begun by itself since its last turn is read before the answer.
-    pub(super) fn begin(&mut self, out: &mut Out<LineOut>) {
+    pub(super) fn begin(&mut self, out: &mut EffectList<LineOut>) {
         out.send((&json!({ "id": STATE, "type": "get_state" })).into());
     }
 
     /// Sends the prompt, if it is not sent yet.
-    fn send_prompt(&mut self, out: &mut Out<LineOut>) {
+    fn send_prompt(&mut self, out: &mut EffectList<LineOut>) {
         if let Some(mut prompt) = self.unsent.take() {
             (prompt["id"], prompt["type"]) = (PROMPT.into(), PROMPT.into());
             self.reader.begin();
@@ -71,7 +71,7 @@ impl Dialect for PiTurn {
     type Message = AgentLine;
     type Command = LineOut;
 
-    fn message(&mut self, line: AgentLine, _: Instant, out: &mut Out<LineOut>) {
+    fn message(&mut self, line: AgentLine, _: Instant, out: &mut EffectList<LineOut>) {
         out.alive();
         if let AgentLine::TooLong(bytes) = line {
             return out.left_out(bytes);
@@ -144,7 +144,7 @@ impl Dialect for PiTurn {
         self.reader.signs.last_error()
     }
 
-    fn interrupt(&mut self, why: &Error, out: &mut Out<LineOut>) -> Grace {
+    fn interrupt(&mut self, why: &Error, out: &mut EffectList<LineOut>) -> Grace {
         if why.status() != Status::Stopped || self.unsent.is_some() {
             return Grace::None;
         }
@@ -152,13 +152,13 @@ impl Dialect for PiTurn {
         Grace::AgentEnds
     }
 
-    fn steer(&mut self, number: u64, text: &str, out: &mut Out<LineOut>) {
+    fn steer(&mut self, number: u64, text: &str, out: &mut EffectList<LineOut>) {
         out.send(
             (&json!({ "id": format!("{STEER}{number}"), "type": "steer", "message": text })).into(),
         );
     }
 
-    fn replied(&mut self, id: &str, reply: UserReply, out: &mut Out<LineOut>) {
+    fn replied(&mut self, id: &str, reply: UserReply, out: &mut EffectList<LineOut>) {
         if let (Some(asked), UserReply::Answer(answer)) = (self.questions.remove(id), reply) {
             out.send((&answered(id, &asked.method, &answer)).into());
         }

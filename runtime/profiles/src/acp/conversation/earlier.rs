@@ -4,7 +4,7 @@ use trunkline_sdk::Error;
 
 use super::super::line::{Command, Message};
 use super::taken;
-use crate::agent::turn::{EarlierTurn, Out};
+use crate::agent::turn::{EarlierTurn, EffectList};
 
 /// A cancelled prompt. The agent is asked for a sign of life, as it may never answer.
 pub(super) struct CancelledPrompt;
@@ -13,11 +13,15 @@ impl EarlierTurn for CancelledPrompt {
     type Message = Message;
     type Command = Command;
 
-    fn begin(&mut self, out: &mut Out<Command>) {
+    fn begin(&mut self, out: &mut EffectList<Command>) {
         out.send(Command::Alive);
     }
 
-    fn message(&mut self, message: Message, _: &mut Out<Command>) -> Option<Result<bool, Error>> {
+    fn message(
+        &mut self,
+        message: Message,
+        _: &mut EffectList<Command>,
+    ) -> Option<Result<bool, Error>> {
         match message {
             Message::Prompted(_) => Some(Ok(true)),
             Message::Taken => Some(Err(taken())),

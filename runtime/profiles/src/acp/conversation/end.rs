@@ -8,7 +8,7 @@ use super::super::line::Command;
 use super::super::process::failure;
 use super::turn::AcpTurn;
 use crate::agent::failure as failures;
-use crate::agent::turn::Out;
+use crate::agent::turn::EffectList;
 
 /// The longest reason that is passed on, in characters.
 const MAX_REASON_CHARS: usize = 100;
@@ -20,7 +20,7 @@ impl AcpTurn<'_> {
         initialized: &InitializeResponse,
         why: Option<Error>,
         login_hint: Option<&str>,
-        out: &mut Out<Command>,
+        out: &mut EffectList<Command>,
     ) -> TurnComplete {
         let answer = self.prompted.take();
         let mut told = Vec::new();

@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 use trunkline_sdk::Session;
 
 use super::super::line::{Command, Message, SessionLine};
-use super::super::requests::{Requests, Settled};
+use super::super::requests::{PermissionEnd, Requests};
 use super::super::session::AcpSession;
 use super::super::terminals::Terminals;
-use super::super::translate::{UpdateEvent, UpdateReader, When};
-use crate::agent::turn::{self, Dialect, Engine, IdleTask, Out, UserReply};
+use super::super::translate::{EventTime, UpdateEvent, UpdateReader};
+use crate::agent::turn::{self, Dialect, EffectList, Engine, IdleTask, UserReply};
 
 /// Listens to the agent between turns, in a task of its own. If `is_mute`, the rest of the last
 /// turn is not reported.
@@ -53,7 +53,7 @@ struct Idle<'s> {
 }
 
 impl Idle<'_> {
-    fn settled(&mut self, settled: &Settled) {
+    fn settled(&mut self, settled: &PermissionEnd) {
         if let Some(call) = &settled.denied {
             self.reader.denied(call);
         }
@@ -64,15 +64,15 @@ impl Dialect for Idle<'_> {
     type Message = Message;
     type Command = Command;
 
-    fn message(&mut self, message: Message, _: Instant, out: &mut Out<Command>) {
+    fn message(&mut self, message: Message, _: Instant, out: &mut EffectList<Command>) {
         let mut told = Vec::new();
-        let mut asked = Out::default();
+        let mut asked = EffectList::default();
         match message {
             Message::Update(params) => {
                 let update = &params["update"];
                 let terminals = self.terminals;
                 self.reader
-                    .update(update, When::Now, &|id| terminals.shown(id), &mut told);
+                    .update(update, EventTime::Now, &|id| terminals.shown(id), &mut told);
             }
             Message::Request(id, request) => {
                 let settled =
@@ -108,7 +108,7 @@ impl Dialect for Idle<'_> {
         out.append(asked);
     }
 
-    fn replied(&mut self, id: &str, reply: UserReply, out: &mut Out<Command>) {
+    fn replied(&mut self, id: &str, reply: UserReply, out: &mut EffectList<Command>) {
         let settled = self.requests.reply(id, &reply, out);
         self.settled(&settled);
     }

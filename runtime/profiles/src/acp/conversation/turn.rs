@@ -11,15 +11,15 @@ use trunkline_sdk::{Category, Error};
 use super::super::answer::TurnAnswer;
 use super::super::line::{Command, Message};
 use super::super::media::{Media, Source};
-use super::super::requests::{Requests, Settled};
+use super::super::requests::{PermissionEnd, Requests};
 use super::super::session::AcpSession;
 use super::super::terminals::Terminals;
-use super::super::translate::{UpdateEvent, UpdateReader, When};
+use super::super::translate::{EventTime, UpdateEvent, UpdateReader};
 use super::taken;
 use crate::agent::deadlines;
 use crate::agent::end::EndSigns;
 use crate::agent::rpc::CallError;
-use crate::agent::turn::{Dialect, Grace, NewFile, Out, UserReply};
+use crate::agent::turn::{Dialect, EffectList, Grace, NewFile, UserReply};
 
 /// Timeout for the end of a cancelled turn: less than the SDK's grace after a stop.
 const CANCEL: Duration = Duration::from_millis(1600);
@@ -79,14 +79,14 @@ impl<'a> AcpTurn<'a> {
         }
     }
 
-    fn fail(&mut self, why: Error, out: &mut Out<Command>) {
+    fn fail(&mut self, why: Error, out: &mut EffectList<Command>) {
         if !self.is_cut {
             self.is_cut = true;
             out.fail(why);
         }
     }
 
-    fn settled(&mut self, settled: &Settled, out: &mut Out<Command>) {
+    fn settled(&mut self, settled: &PermissionEnd, out: &mut EffectList<Command>) {
         if settled.was_denied {
             self.was_denied = true;
             self.signs.note_denial();
@@ -105,7 +105,7 @@ impl<'a> AcpTurn<'a> {
     pub(super) fn tell(
         &mut self,
         told: impl IntoIterator<Item = UpdateEvent>,
-        out: &mut Out<Command>,
+        out: &mut EffectList<Command>,
     ) {
         self.waiting.extend(told);
         while self.reading.is_none()
@@ -162,7 +162,7 @@ impl<'a> AcpTurn<'a> {
     }
 
     /// A piece of the answer.
-    pub(super) fn say(&mut self, output: Output, out: &mut Out<Command>) {
+    pub(super) fn say(&mut self, output: Output, out: &mut EffectList<Command>) {
         self.said |= !output.content.is_empty();
         if !output.content.trim().is_empty() {
             self.signs.note_answer();
@@ -171,7 +171,7 @@ impl<'a> AcpTurn<'a> {
     }
 
     /// A file was read; one that cannot be read within the session's directories is not delivered.
-    fn read(&mut self, content: Option<Vec<u8>>, out: &mut Out<Command>) {
+    fn read(&mut self, content: Option<Vec<u8>>, out: &mut EffectList<Command>) {
         match (self.reading.take(), content) {
             (Some((media, text)), Some(bytes)) => {
                 self.reader.files.spend(bytes.len());
@@ -193,17 +193,17 @@ impl Dialect for AcpTurn<'_> {
     type Message = Message;
     type Command = Command;
 
-    fn message(&mut self, message: Message, _: Instant, out: &mut Out<Command>) {
+    fn message(&mut self, message: Message, _: Instant, out: &mut EffectList<Command>) {
         // The host gets a tool call before the question about it.
         let mut told = Vec::new();
-        let mut asked = Out::default();
+        let mut asked = EffectList::default();
         let mut settled = None;
         match message {
             Message::Update(params) => {
                 let update = &params["update"];
                 let terminals = self.terminals;
                 self.reader
-                    .update(update, When::Now, &|id| terminals.shown(id), &mut told);
+                    .update(update, EventTime::Now, &|id| terminals.shown(id), &mut told);
                 // A call that is only asked about has not begun.
                 for event in &told {
                     if let UpdateEvent::Event(event) = event {
@@ -242,7 +242,7 @@ impl Dialect for AcpTurn<'_> {
         self.repetition.as_ref().or(self.signs.last_error())
     }
 
-    fn interrupt(&mut self, _: &Error, out: &mut Out<Command>) -> Grace {
+    fn interrupt(&mut self, _: &Error, out: &mut EffectList<Command>) -> Grace {
         self.is_cut = true;
         if self.reader.repeats() {
             let text = "the model's answer breaks off, and each time the same comes again";
@@ -257,7 +257,7 @@ impl Dialect for AcpTurn<'_> {
         })
     }
 
-    fn replied(&mut self, id: &str, reply: UserReply, out: &mut Out<Command>) {
+    fn replied(&mut self, id: &str, reply: UserReply, out: &mut EffectList<Command>) {
         let settled = self.requests.reply(id, &reply, out);
         self.settled(&settled, out);
     }

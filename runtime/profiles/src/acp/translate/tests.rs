@@ -6,7 +6,7 @@ use super::tools::MAX_DATA_BYTES;
 use super::*;
 
 /// Returns the events of updates, each as its JSON.
-fn told(name: &str, when: When, updates: &[Value]) -> Vec<Value> {
+fn told(name: &str, when: EventTime, updates: &[Value]) -> Vec<Value> {
     let initialized = super::super::initialize::InitializeResponse::parse(
         &json!({ "agentInfo": { "name": name } }),
     )
@@ -65,7 +65,7 @@ fn a_call_starts_once_and_ends_once_whatever_comes_first() {
         ],
         vec![call("tool_call", "failed")],
     ] {
-        let told = told("x", When::Now, &updates);
+        let told = told("x", EventTime::Now, &updates);
         assert_eq!(kinds(&told), ["tool.start", "tool.end"], "{updates:?}");
         assert_eq!(told[0]["tool"], "execute");
     }
@@ -80,15 +80,15 @@ fn a_notice_is_a_warning_or_a_line_of_the_log() {
         ("_other", "error"),
     ] {
         let notice = json!({ "sessionUpdate": "notice", "severity": severity, "title": "Slow", "description": "Try again" });
-        let shown = told("x", When::Now, std::slice::from_ref(&notice));
+        let shown = told("x", EventTime::Now, std::slice::from_ref(&notice));
         assert_eq!(kinds(&shown), [kind], "{severity}");
         let text = &shown[0][if kind == "log" { "content" } else { "message" }];
         assert_eq!(text, "Slow\nTry again");
         assert_ne!(shown[0]["fatal"], true);
-        assert!(told("x", When::Before, &[notice]).is_empty());
+        assert!(told("x", EventTime::Before, &[notice]).is_empty());
     }
     let nameless = json!({ "sessionUpdate": "notice", "severity": "info" });
-    assert!(told("x", When::Now, &[nameless]).is_empty());
+    assert!(told("x", EventTime::Now, &[nameless]).is_empty());
 }
 
 #[test]
@@ -129,13 +129,13 @@ fn a_compaction_is_reported_whole_once_it_is_complete() {
             json!([]),
         ),
     ] {
-        let shown = told("x", When::Now, &updates);
+        let shown = told("x", EventTime::Now, &updates);
         assert!(shown.iter().all(|event| event["id"] == "k"), "{shown:?}");
         let found: Vec<_> = shown.iter().map(|event| &event["summary"]).collect();
         assert_eq!(json!(found), summaries, "{updates:?}");
-        assert!(told("x", When::Before, &updates).is_empty());
+        assert!(told("x", EventTime::Before, &updates).is_empty());
     }
-    let shown = told("x", When::Now, &[failed]);
+    let shown = told("x", EventTime::Now, &[failed]);
     assert_eq!(
         shown[0]["message"],
         "the context was not shortened: no room"
@@ -143,7 +143,7 @@ fn a_compaction_is_reported_whole_once_it_is_complete() {
     let many: Vec<_> = (0..100)
         .map(|id| json!({ "sessionUpdate": "compaction_update", "compactionId": id.to_string(), "status": "completed" }))
         .collect();
-    assert_eq!(told("x", When::Now, &many).len(), 100);
+    assert_eq!(told("x", EventTime::Now, &many).len(), 100);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn tools_are_named_as_each_agent_names_them() {
     ] {
         let mut update = update;
         update["sessionUpdate"] = json!("tool_call");
-        assert_eq!(told(agent, When::Now, &[update])[0]["tool"], tool);
+        assert_eq!(told(agent, EventTime::Now, &[update])[0]["tool"], tool);
     }
 }
 
@@ -191,7 +191,7 @@ fn content_is_told_as_what_is_new_and_whole_at_the_end() {
     let said = |status: &str, text: &str| json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c", "status": status, "content": [{ "type": "content", "content": { "type": "text", "text": text } }] });
     let told = told(
         "x",
-        When::Now,
+        EventTime::Now,
         &[
             said("in_progress", "one"),
             said("in_progress", "one two"),
@@ -231,7 +231,7 @@ fn places_and_data_are_reported_when_they_change() {
             json!({ "status": "completed", "locations": other, "rawOutput": [{ "n": 2 }, "b"] }),
         ),
     ];
-    for when in [When::Now, When::Before] {
+    for when in [EventTime::Now, EventTime::Before] {
         let shown = told("x", when, &updates);
         let found: Vec<_> = shown
             .iter()
@@ -262,7 +262,7 @@ fn diffs_terminals_and_raw_output_become_results() {
         update["sessionUpdate"] = json!("tool_call");
         update["toolCallId"] = json!("c");
         update["status"] = json!("completed");
-        told("x", When::Now, &[update]).pop().unwrap()
+        told("x", EventTime::Now, &[update]).pop().unwrap()
     };
     let diff = end(
         json!({ "content": [{ "type": "diff", "path": "/a", "oldText": null, "newText": "new" }] }),
@@ -287,7 +287,9 @@ fn diffs_terminals_and_raw_output_become_results() {
     for (status, diffs) in [("completed", &diff["diffs"]), ("failed", &Value::Null)] {
         let last =
             json!({ "sessionUpdate": "tool_call_update", "toolCallId": "d", "status": status });
-        let shown = told("x", When::Now, &[call.clone(), last]).pop().unwrap();
+        let shown = told("x", EventTime::Now, &[call.clone(), last])
+            .pop()
+            .unwrap();
         assert_eq!(
             shown.get("diffs").unwrap_or(&Value::Null),
             diffs,
@@ -309,10 +311,10 @@ fn an_echo_is_no_answer_and_history_is_marked() {
     let echo = json!({ "sessionUpdate": "user_message_chunk", "content": { "type": "text", "text": "hello" } });
     let answer = json!({ "sessionUpdate": "agent_message_chunk", "messageId": "m", "content": { "type": "text", "text": "hi" } });
     assert_eq!(
-        told("x", When::Now, std::slice::from_ref(&echo)),
+        told("x", EventTime::Now, std::slice::from_ref(&echo)),
         [] as [Value; 0]
     );
-    let before = told("x", When::Before, &[echo, answer]);
+    let before = told("x", EventTime::Before, &[echo, answer]);
     assert_eq!(before[0]["role"], "user");
     assert!(
         before.iter().all(|event| event["history"] == true),
@@ -326,7 +328,7 @@ fn what_is_told_already_is_not_told_again() {
     let usage = json!({ "sessionUpdate": "usage_update", "used": 5, "size": 10 });
     let told = told(
         "x",
-        When::Now,
+        EventTime::Now,
         &[
             commands.clone(),
             commands,
@@ -350,10 +352,14 @@ fn copilot_s_remarks_are_no_answer() {
     ] {
         let remark = json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } });
         assert_eq!(
-            kinds(&told("Copilot", When::Now, std::slice::from_ref(&remark))),
+            kinds(&told(
+                "Copilot",
+                EventTime::Now,
+                std::slice::from_ref(&remark)
+            )),
             ["progress"]
         );
-        assert_eq!(kinds(&told("x", When::Now, &[remark])), ["text"]);
+        assert_eq!(kinds(&told("x", EventTime::Now, &[remark])), ["text"]);
     }
 }
 
@@ -404,12 +410,12 @@ fn any_shape_is_read() {
         for member in members {
             for value in &odd {
                 let update = json!({ "sessionUpdate": kind, "toolCallId": "c", member: value });
-                told("gemini-cli", When::Now, std::slice::from_ref(&update));
-                told("Kilo", When::Before, &[update]);
+                told("gemini-cli", EventTime::Now, std::slice::from_ref(&update));
+                told("Kilo", EventTime::Before, &[update]);
             }
         }
     }
-    told("x", When::Now, &[json!(null), json!([]), json!("x")]);
+    told("x", EventTime::Now, &[json!(null), json!([]), json!("x")]);
 }
 
 #[test]
@@ -417,17 +423,17 @@ fn an_answer_that_breaks_off_too_often_is_told_of_agents_that_begin_it_for_ever(
     let piece = |message: u32| json!({ "sessionUpdate": "agent_message_chunk", "messageId": message.to_string(), "content": { "type": "text", "text": "partial" } });
     let cut: Vec<Value> = (0..5).map(piece).collect();
     let broke_off = json!({ "broke off": 4 });
-    assert!(told("opencode", When::Now, &cut).contains(&broke_off));
-    assert!(!told("opencode", When::Now, &cut[..4]).contains(&broke_off));
-    assert!(!told("opencode", When::Before, &cut).contains(&broke_off));
-    assert!(!told("copilot", When::Now, &cut).contains(&broke_off));
+    assert!(told("opencode", EventTime::Now, &cut).contains(&broke_off));
+    assert!(!told("opencode", EventTime::Now, &cut[..4]).contains(&broke_off));
+    assert!(!told("opencode", EventTime::Before, &cut).contains(&broke_off));
+    assert!(!told("copilot", EventTime::Now, &cut).contains(&broke_off));
     let call = |id: usize| json!({ "sessionUpdate": "tool_call", "toolCallId": id.to_string(), "status": "completed" });
     let worked: Vec<Value> = cut
         .iter()
         .enumerate()
         .flat_map(|(id, piece)| [piece.clone(), call(id)])
         .collect();
-    assert!(!told("opencode", When::Now, &worked).contains(&broke_off));
+    assert!(!told("opencode", EventTime::Now, &worked).contains(&broke_off));
 }
 
 #[test]
@@ -440,7 +446,7 @@ fn images_are_files_once_and_what_is_none_is_text() {
         said("no base64"),
         json!({ "sessionUpdate": "agent_thought_chunk", "content": image("YWJj") }),
     ];
-    let now = told("x", When::Now, &updates);
+    let now = told("x", EventTime::Now, &updates);
     assert_eq!(
         now[0],
         json!({ "file": "image.png", "text": "[image: image/png]" })
@@ -448,7 +454,7 @@ fn images_are_files_once_and_what_is_none_is_text() {
     assert_eq!(now[1]["text"], "[image: image/png]");
     assert_eq!(now[2]["content"], "[image: image/png]");
     assert_eq!(
-        told("x", When::Before, &updates)[0]["text"],
+        told("x", EventTime::Before, &updates)[0]["text"],
         "[image: image/png]"
     );
     let call = |status: &str, images: &[&str]| {
@@ -463,7 +469,7 @@ fn images_are_files_once_and_what_is_none_is_text() {
         call("completed", &["YWJj", "YWI=", "no base64"]),
         call("completed", &["YWJj"]),
     ];
-    let now = told("x", When::Now, &updates);
+    let now = told("x", EventTime::Now, &updates);
     assert_eq!(
         now.iter().filter(|event| !event["file"].is_null()).count(),
         2,

@@ -9,7 +9,7 @@ use trunkline_sdk::{Json, ToolCallId};
 use super::super::content::{Content, LONGEST_RESULT, blocks, raw_output};
 use super::super::media;
 use super::super::read::{json, list, says_nothing, text};
-use super::{UpdateEvent, UpdateReader, When};
+use super::{EventTime, UpdateEvent, UpdateReader};
 
 /// The most tool calls of one turn that are reported.
 const MOST_CALLS: usize = 16 * 1024;
@@ -122,7 +122,7 @@ impl UpdateReader {
             });
         }
         let announces_commands = self.quirks.announces_commands;
-        let call = self.call(id, tool_call, When::Now, out)?;
+        let call = self.call(id, tool_call, EventTime::Now, out)?;
         let said = tool_call
             .as_object()?
             .iter()
@@ -179,7 +179,7 @@ impl UpdateReader {
         &mut self,
         id: &str,
         update: &Value,
-        when: When,
+        when: EventTime,
         out: &mut Vec<UpdateEvent>,
     ) -> Option<&mut ReportedCall> {
         if !self.calls.contains_key(id) {
@@ -197,7 +197,7 @@ impl UpdateReader {
                 input: input.clone(),
                 locations: locations.clone(),
                 parent_tool_call_id: parent(update),
-                history: (when == When::Before).then_some(true),
+                history: (when == EventTime::Before).then_some(true),
                 ..ToolStart::new(call_id.clone(), tool.clone())
             };
             out.push(start.into());
@@ -251,11 +251,16 @@ impl UpdateReader {
     }
 
     /// The files that a tool call shows, each once.
-    pub(super) fn tool_files(&mut self, update: &Value, when: When, out: &mut Vec<UpdateEvent>) {
+    pub(super) fn tool_files(
+        &mut self,
+        update: &Value,
+        when: EventTime,
+        out: &mut Vec<UpdateEvent>,
+    ) {
         let Some(id) = text(update, "toolCallId").filter(|id| self.calls.contains_key(*id)) else {
             return;
         };
-        for block in blocks(update).filter(|_| when == When::Now) {
+        for block in blocks(update).filter(|_| when == EventTime::Now) {
             let Some(identity) = media::identity(block) else {
                 continue;
             };
@@ -272,7 +277,7 @@ impl UpdateReader {
     pub(super) fn tool_call(
         &mut self,
         update: &Value,
-        when: When,
+        when: EventTime,
         terminal: &dyn Fn(&str) -> Option<String>,
         out: &mut Vec<UpdateEvent>,
     ) {
@@ -281,7 +286,7 @@ impl UpdateReader {
         };
         self.restarts.worked();
         let is_new = !self.calls.contains_key(id);
-        let history = (when == When::Before).then_some(true);
+        let history = (when == EventTime::Before).then_some(true);
         let Some(call) = self.call(id, update, when, out) else {
             return;
         };

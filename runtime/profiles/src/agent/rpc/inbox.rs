@@ -21,7 +21,7 @@ const OVERHEAD: usize = 128;
 
 /// A message of the process for one session.
 #[derive(Debug)]
-pub(crate) enum Mail {
+pub(crate) enum InboxMessage {
     Notification {
         method: String,
         params: Box<RawValue>,
@@ -35,7 +35,7 @@ pub(crate) enum Mail {
     Alive,
 }
 
-impl Mail {
+impl InboxMessage {
     pub(crate) fn notification(method: &str, params: &RawValue) -> Self {
         Self::Notification {
             method: method.to_owned(),
@@ -72,8 +72,8 @@ impl Mail {
 
 /// The next thing that a session reads.
 #[derive(Debug)]
-pub(crate) enum Arrival {
-    Mail(Mail),
+pub(crate) enum InboxArrival {
+    Mail(InboxMessage),
     /// So many notifications found no room. Everything before them was read.
     Lost(u64),
     /// Another session has resumed this one and gets what follows. Reported once.
@@ -89,29 +89,31 @@ pub(crate) struct Inbox {
 
 #[derive(Debug, Default)]
 struct MailQueue {
-    mail: VecDeque<Mail>,
+    mail: VecDeque<InboxMessage>,
     bytes: usize,
     lost: u64,
-    taken: Option<Taken>,
+    taken: Option<ResumedElsewhere>,
     /// While the session is not reading: the notifications that are kept, by their methods.
     kept_unread: Option<&'static [&'static str]>,
 }
 
 /// Another session has resumed this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taken {
+enum ResumedElsewhere {
     Unreported,
     Reported,
 }
 
 impl MailQueue {
-    fn wants(&self, mail: &Mail) -> bool {
+    fn wants(&self, mail: &InboxMessage) -> bool {
         match (mail, self.kept_unread) {
             _ if self.taken.is_some() => false,
-            (Mail::Alive, None) => !matches!(self.mail.back(), Some(Mail::Alive)),
-            (Mail::Notification { method, .. }, Some(kept)) => kept.contains(&method.as_str()),
-            (Mail::Notification { .. } | Mail::Request { .. }, None) => true,
-            (Mail::Alive | Mail::Request { .. }, Some(_)) => false,
+            (InboxMessage::Alive, None) => !matches!(self.mail.back(), Some(InboxMessage::Alive)),
+            (InboxMessage::Notification { method, .. }, Some(kept)) => {
+                kept.contains(&method.as_str())
+            }
+            (InboxMessage::Notification { .. } | InboxMessage::Request { .. }, None) => true,
+            (InboxMessage::Alive | InboxMessage::Request { .. }, Some(_)) => false,
         }
     }
 
@@ -129,14 +131,15 @@ impl Inbox {
     }
 
     /// Adds a message. Returns the id of a request that is not kept and must be refused.
-    pub(crate) fn put(&self, mail: Mail) -> Option<Id> {
+    pub(crate) fn put(&self, mail: InboxMessage) -> Option<Id> {
         let mut queue = self.lock();
         if !queue.wants(&mail) {
             return mail.into_request();
         }
         let bytes = mail.bytes();
         let refused = if queue.is_full_for(bytes) {
-            let is_loss = matches!(mail, Mail::Notification { .. }) && queue.kept_unread.is_none();
+            let is_loss =
+                matches!(mail, InboxMessage::Notification { .. }) && queue.kept_unread.is_none();
             queue.lost += u64::from(is_loss);
             mail.into_request()
         } else {
@@ -152,7 +155,7 @@ impl Inbox {
     /// Hands the session over to another one, which gets the messages from now on; those that wait
     /// are still read.
     pub(crate) fn hand_over(&self) {
-        self.lock().taken = Some(Taken::Unreported);
+        self.lock().taken = Some(ResumedElsewhere::Unreported);
         self.arrived.notify_one();
     }
 
@@ -182,23 +185,23 @@ impl Inbox {
         );
         drop(queue);
         let mail = unread.mail.into_iter();
-        mail.filter_map(Mail::into_request).collect()
+        mail.filter_map(InboxMessage::into_request).collect()
     }
 
     /// Takes what came first, if there is anything.
-    pub(crate) fn take(&self) -> Option<Arrival> {
+    pub(crate) fn take(&self) -> Option<InboxArrival> {
         let mut queue = self.lock();
         if let Some(mail) = queue.mail.pop_front() {
             queue.bytes -= mail.bytes();
-            return Some(Arrival::Mail(mail));
+            return Some(InboxArrival::Mail(mail));
         }
         match std::mem::take(&mut queue.lost) {
-            0 if queue.taken == Some(Taken::Unreported) => {
-                queue.taken = Some(Taken::Reported);
-                Some(Arrival::Taken)
+            0 if queue.taken == Some(ResumedElsewhere::Unreported) => {
+                queue.taken = Some(ResumedElsewhere::Reported);
+                Some(InboxArrival::Taken)
             }
             0 => None,
-            lost => Some(Arrival::Lost(lost)),
+            lost => Some(InboxArrival::Lost(lost)),
         }
     }
 
@@ -206,7 +209,7 @@ impl Inbox {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub(crate) async fn next(&self) -> Arrival {
+    pub(crate) async fn next(&self) -> InboxArrival {
         loop {
             let arrived = self.arrived.notified();
             if let Some(arrival) = self.take() {
@@ -225,12 +228,12 @@ mod tests {
 
     const KEPT: &[&str] = &["usage"];
 
-    fn note(method: &str, bytes: usize) -> Mail {
-        Mail::notification(method, &to_raw_value(&"x".repeat(bytes)).unwrap())
+    fn note(method: &str, bytes: usize) -> InboxMessage {
+        InboxMessage::notification(method, &to_raw_value(&"x".repeat(bytes)).unwrap())
     }
 
-    fn request() -> Mail {
-        Mail::request(
+    fn request() -> InboxMessage {
+        InboxMessage::request(
             Id::from_raw(to_raw_value(&7).unwrap()),
             "ask",
             RawValue::NULL,
@@ -239,7 +242,7 @@ mod tests {
 
     async fn read(inbox: &Inbox) -> String {
         match inbox.next().await {
-            Arrival::Mail(Mail::Notification { method, .. }) => method,
+            InboxArrival::Mail(InboxMessage::Notification { method, .. }) => method,
             other => format!("{other:?}"),
         }
     }
@@ -278,7 +281,7 @@ mod tests {
         inbox.put(note("delta", 10));
         assert_eq!(inbox.pause(KEPT).len(), 1);
         inbox.put(note("delta", 10));
-        inbox.put(Mail::Alive);
+        inbox.put(InboxMessage::Alive);
         assert!(inbox.put(request()).is_some());
         for _ in 0..10_000 {
             inbox.put(note(KEPT[0], 100));
@@ -295,8 +298,8 @@ mod tests {
     #[tokio::test]
     async fn signs_of_life_in_a_row_are_one() {
         let inbox = Inbox::default();
-        inbox.put(Mail::Alive);
-        inbox.put(Mail::Alive);
+        inbox.put(InboxMessage::Alive);
+        inbox.put(InboxMessage::Alive);
         inbox.put(note("delta", 1));
         assert_eq!(read(&inbox).await, "Mail(Alive)");
         assert_eq!(read(&inbox).await, "delta");

@@ -31,7 +31,7 @@ struct ProcessSlot<P> {
 
 /// The end of a process that no session needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stay {
+pub(crate) enum IdlePolicy {
     /// Kept for the next session, unless another one replaces it.
     Kept,
     /// Ends with its last session.
@@ -63,7 +63,7 @@ impl<P: AsRef<Peer>> Pool<P> {
     pub(crate) async fn process(
         &self,
         launch: &Launch,
-        stay: Stay,
+        stay: IdlePolicy,
         log: Option<&Arc<SessionLog>>,
         start: impl Future<Output = Result<P, Error>>,
     ) -> Result<Arc<P>, Error> {
@@ -89,7 +89,7 @@ impl<P: AsRef<Peer>> Pool<P> {
             Ok(process) => {
                 let process = Arc::new(process);
                 slot.process = Arc::downgrade(&process);
-                slot.kept = (stay == Stay::Kept).then(|| process.clone());
+                slot.kept = (stay == IdlePolicy::Kept).then(|| process.clone());
                 Ok(process)
             }
             Err(error) => {
@@ -99,13 +99,13 @@ impl<P: AsRef<Peer>> Pool<P> {
         }
     }
 
-    fn slot(&self, launch: &Launch, stay: Stay) -> SharedSlot<P> {
+    fn slot(&self, launch: &Launch, stay: IdlePolicy) -> SharedSlot<P> {
         let mut slots = locked(&self.0);
         let (launch, slot) = match slots.iter().position(|(known, _)| known == launch) {
             Some(at) => slots.remove(at),
             None => (launch.clone(), SharedSlot::default()),
         };
-        let mut idle = usize::from(stay == Stay::Kept);
+        let mut idle = usize::from(stay == IdlePolicy::Kept);
         slots.retain(|(_, slot)| {
             let is_held = Arc::strong_count(slot) > 1;
             is_held
@@ -167,7 +167,7 @@ mod tests {
             tokio::task::yield_now().await;
             Err::<Process, _>(Error::new(Category::Auth, "no login"))
         };
-        let call = || pool.process(&launch, Stay::Kept, None, fail());
+        let call = || pool.process(&launch, IdlePolicy::Kept, None, fail());
         let (first, second) = tokio::join!(call(), call());
         for failed in [first, second] {
             let error = failed.unwrap_err();
@@ -183,18 +183,26 @@ mod tests {
     async fn one_process_without_a_session_is_kept_and_others_end_with_their_sessions() {
         let pool = Pool::default();
         let [a, b, c] = ["a", "b", "c"].map(launch);
-        let process = pool.process(&a, Stay::Kept, None, start(&a)).await.unwrap();
-        let again = pool.process(&a, Stay::Kept, None, start(&a)).await.unwrap();
+        let process = pool
+            .process(&a, IdlePolicy::Kept, None, start(&a))
+            .await
+            .unwrap();
+        let again = pool
+            .process(&a, IdlePolicy::Kept, None, start(&a))
+            .await
+            .unwrap();
         assert!(Arc::ptr_eq(&process, &again));
         let kept = Arc::downgrade(&process);
         drop((process, again));
-        let with_session = pool.process(&b, Stay::WithSessions, None, start(&b));
+        let with_session = pool.process(&b, IdlePolicy::WithSessions, None, start(&b));
         let with_session = with_session.await.unwrap();
         assert!(kept.upgrade().is_some());
         let ended = Arc::downgrade(&with_session);
         drop(with_session);
         assert!(ended.upgrade().is_none());
-        pool.process(&c, Stay::Kept, None, start(&c)).await.unwrap();
+        pool.process(&c, IdlePolicy::Kept, None, start(&c))
+            .await
+            .unwrap();
         assert!(kept.upgrade().is_none(), "another one is kept in its place");
         assert_eq!(locked(&pool.0).len(), 1);
     }
@@ -203,9 +211,15 @@ mod tests {
     async fn a_process_that_is_retired_is_replaced() {
         let pool = Pool::default();
         let a = launch("a");
-        let first = pool.process(&a, Stay::Kept, None, start(&a)).await.unwrap();
+        let first = pool
+            .process(&a, IdlePolicy::Kept, None, start(&a))
+            .await
+            .unwrap();
         first.0.retire();
-        let second = pool.process(&a, Stay::Kept, None, start(&a)).await.unwrap();
+        let second = pool
+            .process(&a, IdlePolicy::Kept, None, start(&a))
+            .await
+            .unwrap();
         assert!(!Arc::ptr_eq(&first, &second) && second.0.is_fit());
     }
 }

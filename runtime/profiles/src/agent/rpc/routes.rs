@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use serde_json::value::RawValue;
 
-use super::inbox::{Inbox, Mail};
+use super::inbox::{Inbox, InboxMessage};
 use crate::agent::locked;
 
 /// Sessions of one process before those that have ended are forgotten.
@@ -20,17 +20,17 @@ const MAX_ALIASES: usize = 1024;
 
 /// The sessions of one process.
 #[derive(Debug, Default)]
-pub(crate) struct Routes(Mutex<Table>);
+pub(crate) struct Routes(Mutex<RouteTable>);
 
 #[derive(Debug, Default)]
-struct Table {
+struct RouteTable {
     sessions: HashMap<String, Weak<Inbox>>,
     /// Further ids by which messages name a session, such as an elicitation or a thread that the
     /// session has begun.
     aliases: VecDeque<(String, String)>,
     /// Sessions that are being opened: their notifications may come before their ids.
     opening: usize,
-    early: VecDeque<(String, Mail)>,
+    early: VecDeque<(String, InboxMessage)>,
     early_bytes: usize,
 }
 
@@ -58,7 +58,7 @@ impl<'m> ParamMembers<'m> {
     }
 }
 
-impl Table {
+impl RouteTable {
     fn inbox(&self, session: &str) -> Option<Arc<Inbox>> {
         self.sessions.get(session)?.upgrade()
     }
@@ -74,7 +74,7 @@ impl Table {
 }
 
 impl Routes {
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, RouteTable> {
         locked(&self.0)
     }
 
@@ -128,7 +128,7 @@ impl Routes {
 
     /// Gives a session a notification. One of a session that another one has begun is a sign of
     /// life of that one. One of an unknown session is kept while a session is being opened.
-    pub(crate) fn deliver(&self, session: String, mail: Mail) {
+    pub(crate) fn deliver(&self, session: String, mail: InboxMessage) {
         let mut table = self.lock();
         if let Some(inbox) = table.inbox(&session) {
             // A notification that finds no room is counted there.
@@ -136,7 +136,7 @@ impl Routes {
             return;
         }
         if let Some(inbox) = table.inbox_by_alias(&session) {
-            inbox.put(Mail::Alive);
+            inbox.put(InboxMessage::Alive);
             return;
         }
         let bytes = mail.bytes();
@@ -150,16 +150,16 @@ impl Routes {
 
     /// Keeps notifications of unknown sessions until the returned value is dropped: one of them is
     /// being opened.
-    pub(crate) fn opening(&self) -> Opening<'_> {
+    pub(crate) fn opening(&self) -> OpeningRoute<'_> {
         self.lock().opening += 1;
-        Opening(self)
+        OpeningRoute(self)
     }
 }
 
 /// A session that is being opened.
-pub(crate) struct Opening<'r>(&'r Routes);
+pub(crate) struct OpeningRoute<'r>(&'r Routes);
 
-impl Drop for Opening<'_> {
+impl Drop for OpeningRoute<'_> {
     fn drop(&mut self) {
         let mut table = self.0.lock();
         table.opening -= 1;
@@ -172,16 +172,16 @@ impl Drop for Opening<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::inbox::Arrival;
+    use super::super::inbox::InboxArrival;
     use super::*;
 
-    fn note(method: &str) -> Mail {
-        Mail::notification(method, RawValue::NULL)
+    fn note(method: &str) -> InboxMessage {
+        InboxMessage::notification(method, RawValue::NULL)
     }
 
     fn read(inbox: &Inbox) -> Option<String> {
         match inbox.take()? {
-            Arrival::Mail(Mail::Notification { method, .. }) => Some(method),
+            InboxArrival::Mail(InboxMessage::Notification { method, .. }) => Some(method),
             other => Some(format!("{other:?}")),
         }
     }

@@ -23,10 +23,15 @@ pub(crate) trait Dialect {
     type Command: Send;
 
     /// Takes one message.
-    fn message(&mut self, message: Self::Message, now: Instant, out: &mut Out<Self::Command>);
+    fn message(
+        &mut self,
+        message: Self::Message,
+        now: Instant,
+        out: &mut EffectList<Self::Command>,
+    );
 
     /// Asks the agent to end the turn early. Returns how long it is still read.
-    fn interrupt(&mut self, why: &Error, out: &mut Out<Self::Command>) -> Grace {
+    fn interrupt(&mut self, why: &Error, out: &mut EffectList<Self::Command>) -> Grace {
         let _ = (why, out);
         Grace::None
     }
@@ -41,8 +46,9 @@ pub(crate) trait Dialect {
         true
     }
 
-    /// An input that the user adds to the turn. It is answered by [`Out::steered`] or [`Out::steer`].
-    fn steer(&mut self, number: u64, text: &str, out: &mut Out<Self::Command>) {
+    /// An input that the user adds to the turn. It is answered by [`EffectList::steered`] or
+    /// [`EffectList::steer`].
+    fn steer(&mut self, number: u64, text: &str, out: &mut EffectList<Self::Command>) {
         let _ = text;
         out.steered(
             number,
@@ -50,7 +56,7 @@ pub(crate) trait Dialect {
         );
     }
 
-    /// The command of [`Out::steer`] was not sent: the agent takes no more input.
+    /// The command of [`EffectList::steer`] was not sent: the agent takes no more input.
     fn not_steered(&mut self) {}
 
     /// Returns true if an agent that takes no more input has ended.
@@ -58,8 +64,8 @@ pub(crate) trait Dialect {
         true
     }
 
-    /// The user's reply to a request of [`Out::ask`].
-    fn replied(&mut self, id: &str, reply: UserReply, out: &mut Out<Self::Command>) {
+    /// The user's reply to a request of [`EffectList::ask`].
+    fn replied(&mut self, id: &str, reply: UserReply, out: &mut EffectList<Self::Command>) {
         let _ = (id, reply, out);
     }
 
@@ -141,12 +147,12 @@ pub(super) enum DialectStep<C> {
 
 /// Collects what a [`Dialect`] wants done, in order.
 #[derive(Debug)]
-pub(crate) struct Out<C> {
+pub(crate) struct EffectList<C> {
     pub(super) steps: VecDeque<DialectStep<C>>,
     pub(super) is_alive: bool,
 }
 
-impl<C> Default for Out<C> {
+impl<C> Default for EffectList<C> {
     fn default() -> Self {
         Self {
             steps: VecDeque::new(),
@@ -155,7 +161,7 @@ impl<C> Default for Out<C> {
     }
 }
 
-impl<C> Out<C> {
+impl<C> EffectList<C> {
     /// The agent works: its silence begins anew.
     pub(crate) fn alive(&mut self) {
         self.is_alive = true;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use trunkline_sdk::{Category, Error, Status, Turn};
 
-use super::dialect::{Dialect, Out};
+use super::dialect::{Dialect, EffectList};
 use super::engine::Engine;
 use super::run::{Pipe, run};
 use crate::agent::deadlines::{Deadlines, Watch};
@@ -20,7 +20,7 @@ pub(crate) trait EarlierTurn {
     type Command: Send;
 
     /// Sends what makes the agent end the turn, or answer at all.
-    fn begin(&mut self, out: &mut Out<Self::Command>);
+    fn begin(&mut self, out: &mut EffectList<Self::Command>);
 
     /// Takes one message. Returns true once the turn has ended, and false if the agent does not end it.
     ///
@@ -29,7 +29,7 @@ pub(crate) trait EarlierTurn {
     fn message(
         &mut self,
         message: Self::Message,
-        out: &mut Out<Self::Command>,
+        out: &mut EffectList<Self::Command>,
     ) -> Option<Result<bool, Error>>;
 }
 
@@ -69,7 +69,7 @@ impl<T: EarlierTurn> Earlier<T> {
         Self { turn, until, end }
     }
 
-    pub(crate) fn begin(&mut self, out: &mut Out<T::Command>) {
+    pub(crate) fn begin(&mut self, out: &mut EffectList<T::Command>) {
         self.turn.begin(out);
     }
 }
@@ -78,7 +78,7 @@ impl<T: EarlierTurn> Dialect for Earlier<T> {
     type Message = T::Message;
     type Command = T::Command;
 
-    fn message(&mut self, message: T::Message, _: Instant, out: &mut Out<T::Command>) {
+    fn message(&mut self, message: T::Message, _: Instant, out: &mut EffectList<T::Command>) {
         self.end = self.turn.message(message, out);
         if self.end.is_some() {
             out.end();

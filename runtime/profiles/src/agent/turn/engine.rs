@@ -7,21 +7,21 @@ use tokio::time::Instant;
 use trunkline_sdk::Error;
 use trunkline_sdk::protocol::AdapterBody;
 
-use super::dialect::{Dialect, DialectStep, Effect, Grace, Out};
+use super::dialect::{Dialect, DialectStep, Effect, EffectList, Grace};
 use super::requests::UserReply;
 use crate::agent::deadlines::{Passed, Watch};
 
 /// End of reading an agent.
 #[derive(Debug)]
-pub(crate) struct Finish {
-    pub(crate) how: How,
+pub(crate) struct TurnFinish {
+    pub(crate) how: EndCause,
     /// The reason for an early end, if there was one.
     pub(crate) why: Option<Error>,
 }
 
 /// Event that ended the reading of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum EndCause {
     /// The agent has ended the turn, and continues to run.
     Ended,
     /// Its output has ended.
@@ -49,7 +49,7 @@ enum Phase {
     Running,
     Ending { until: Instant },
     Interrupted { why: Error, until: Instant },
-    Finished(Finish),
+    Finished(TurnFinish),
 }
 
 /// A turn, or the time between two. The caller passes on each event by a `handle_*` method,
@@ -67,7 +67,7 @@ pub(crate) struct Engine<D: Dialect> {
     is_stopped: bool,
     /// Requests that wait for the user.
     open: usize,
-    out: Out<D::Command>,
+    out: EffectList<D::Command>,
 }
 
 impl<D: Dialect> Engine<D> {
@@ -88,12 +88,12 @@ impl<D: Dialect> Engine<D> {
             phase: Phase::Running,
             is_stopped: false,
             open: 0,
-            out: Out::default(),
+            out: EffectList::default(),
         }
     }
 
     /// Lets the dialect begin: what it wants done comes first.
-    pub(crate) fn begin(mut self, begin: impl FnOnce(&mut D, &mut Out<D::Command>)) -> Self {
+    pub(crate) fn begin(mut self, begin: impl FnOnce(&mut D, &mut EffectList<D::Command>)) -> Self {
         begin(&mut self.dialect, &mut self.out);
         self
     }
@@ -166,13 +166,13 @@ impl<D: Dialect> Engine<D> {
 
     /// Handles the end of the agent's output, or of its input.
     pub(super) fn handle_closed(&mut self) {
-        self.finish(How::Closed);
+        self.finish(EndCause::Closed);
     }
 
     /// Handles a command that was not sent: the agent no longer accepts input.
     pub(super) fn handle_unsent_command(&mut self) {
         if self.dialect.needs_input() {
-            self.finish(How::Closed);
+            self.finish(EndCause::Closed);
         }
     }
 
@@ -240,7 +240,7 @@ impl<D: Dialect> Engine<D> {
                 }
             }
             Phase::Ending { until } | Phase::Interrupted { until, .. } if *until <= now => {
-                self.finish(How::Late);
+                self.finish(EndCause::Late);
             }
             Phase::Ending { .. } | Phase::Interrupted { .. } | Phase::Finished(_) => {}
         }
@@ -259,7 +259,7 @@ impl<D: Dialect> Engine<D> {
                     }
                     return Some(effect);
                 }
-                DialectStep::End => self.finish(How::Ended),
+                DialectStep::End => self.finish(EndCause::Ended),
                 DialectStep::Fail(why) => self.interrupt(why, now),
                 DialectStep::EndWithin(wait) => {
                     if matches!(self.phase, Phase::Running) {
@@ -277,7 +277,7 @@ impl<D: Dialect> Engine<D> {
     }
 
     /// The dialect and how the turn finished, once it has.
-    pub(super) fn into_finish(self) -> ControlFlow<(D, Finish), Self> {
+    pub(super) fn into_finish(self) -> ControlFlow<(D, TurnFinish), Self> {
         match self.phase {
             Phase::Finished(finish) => ControlFlow::Break((self.dialect, finish)),
             Phase::Running | Phase::Ending { .. } | Phase::Interrupted { .. } => {
@@ -293,8 +293,8 @@ impl<D: Dialect> Engine<D> {
         }
         match self.dialect.interrupt(&why, &mut self.out) {
             Grace::None => {
-                self.phase = Phase::Finished(Finish {
-                    how: How::Late,
+                self.phase = Phase::Finished(TurnFinish {
+                    how: EndCause::Late,
                     why: Some(why),
                 })
             }
@@ -308,14 +308,14 @@ impl<D: Dialect> Engine<D> {
         }
     }
 
-    fn finish(&mut self, how: How) {
+    fn finish(&mut self, how: EndCause) {
         self.phase = Phase::Finished(match std::mem::replace(&mut self.phase, Phase::Running) {
-            Phase::Interrupted { why, .. } => Finish {
+            Phase::Interrupted { why, .. } => TurnFinish {
                 how,
                 why: Some(why),
             },
             Phase::Finished(first) => first,
-            Phase::Running | Phase::Ending { .. } => Finish { how, why: None },
+            Phase::Running | Phase::Ending { .. } => TurnFinish { how, why: None },
         });
     }
 }

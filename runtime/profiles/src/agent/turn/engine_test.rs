@@ -10,7 +10,7 @@ use trunkline_sdk::Error;
 use trunkline_sdk::protocol::AdapterBody;
 
 use super::dialect::Effect;
-use super::{Dialect, Engine, Finish, How, UserReply};
+use super::{Dialect, EndCause, Engine, TurnFinish, UserReply};
 
 /// Event of a turn.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ pub(crate) enum Input<M> {
 pub(crate) struct Played<D> {
     /// The effects as texts, the last of which is how it finished, once it has.
     pub(crate) done: Vec<String>,
-    pub(crate) end: Option<(D, Finish)>,
+    pub(crate) end: Option<(D, TurnFinish)>,
 }
 
 /// Plays a turn that begins at this time.
@@ -69,9 +69,9 @@ pub(crate) fn play<D: Dialect<Command: Debug>>(
             ControlFlow::Continue(running) => running,
             ControlFlow::Break((dialect, finish)) => {
                 let how = match finish.how {
-                    How::Ended => "ended",
-                    How::Closed => "closed",
-                    How::Late => "late",
+                    EndCause::Ended => "ended",
+                    EndCause::Closed => "closed",
+                    EndCause::Late => "late",
                 };
                 done.push(
                     finish

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use trunkline_sdk::protocol::AdapterBody;
 use trunkline_sdk::{Error, Session, Steer, Turn};
 
-use super::dialect::{Dialect, DialectStep, Effect, NewFile, Out};
-use super::engine::{Engine, Finish};
+use super::dialect::{Dialect, DialectStep, Effect, EffectList, NewFile};
+use super::engine::{Engine, TurnFinish};
 use super::requests::{Requests, UserReply};
 use super::scope::Scope;
 use crate::agent::deadlines::{Pause, at};
@@ -112,12 +112,12 @@ pub(crate) async fn run<D: Dialect>(
     agent: &mut impl Pipe<Message = D::Message, Command = D::Command>,
     turn: &Turn,
     report: &mut TurnReport,
-) -> (D, Finish) {
+) -> (D, TurnFinish) {
     report.begin();
     let (dialect, finish) = drive(engine, agent, Scope::Turn(turn), Some(&mut *report)).await;
     let explain = |why| explain_timeout(why, dialect.last_error(), &agent.stderr());
     let why = finish.why.map(explain);
-    (dialect, Finish { why, ..finish })
+    (dialect, TurnFinish { why, ..finish })
 }
 
 /// Reads an agent between turns, until `wanted` is cancelled or its output has ended.
@@ -126,7 +126,7 @@ pub(crate) async fn listen<D: Dialect>(
     agent: &mut impl Pipe<Message = D::Message, Command = D::Command>,
     session: &Session,
     wanted: &CancellationToken,
-) -> (D, Finish) {
+) -> (D, TurnFinish) {
     drive(engine, agent, Scope::Session(session, wanted), None).await
 }
 
@@ -135,7 +135,7 @@ async fn drive<D: Dialect>(
     agent: &mut impl Pipe<Message = D::Message, Command = D::Command>,
     scope: Scope<'_>,
     mut report: Option<&mut TurnReport>,
-) -> (D, Finish) {
+) -> (D, TurnFinish) {
     // Between turns its lines wait: they are events of a turn.
     let log = report.as_ref().map(|report| report.log().clone());
     let mut requests = Requests::new(scope);
@@ -187,14 +187,14 @@ async fn drive<D: Dialect>(
         // What ends the turn comes before messages, which may never end.
         let woken = tokio::select! {
             biased;
-            () = scope.stopped(), if engine.takes_stop() => Woken::Stop,
-            () = pause.over() => Woken::Timer,
-            Some((id, reply)) = requests.next() => Woken::Reply(id, reply),
-            Some(steer) = scope.next_steer(), if engine.takes_steers() => Woken::Steer(steer),
+            () = scope.stopped(), if engine.takes_stop() => WaitOutcome::Stop,
+            () = pause.over() => WaitOutcome::Timer,
+            Some((id, reply)) = requests.next() => WaitOutcome::Reply(id, reply),
+            Some(steer) = scope.next_steer(), if engine.takes_steers() => WaitOutcome::Steer(steer),
             // It waits for room while the host does not read, and nothing else waits for it.
-            () = scope.working(), if is_quiet => Woken::HasReported,
-            () = wait(log.as_deref()) => Woken::Log,
-            message = agent.next() => Woken::Agent(message),
+            () = scope.working(), if is_quiet => WaitOutcome::HasReported,
+            () = wait(log.as_deref()) => WaitOutcome::Log,
+            message = agent.next() => WaitOutcome::Agent(message),
         };
         // Before the measurement: a standstill between the two is then counted, and its time is not judged.
         let now = Instant::now();
@@ -203,27 +203,27 @@ async fn drive<D: Dialect>(
         }
         let woken = match woken {
             // A deadline is judged once the pipe is empty: a message that waits there came in time.
-            Woken::Timer if engine.timeout().is_some_and(|due| due <= now) => {
+            WaitOutcome::Timer if engine.timeout().is_some_and(|due| due <= now) => {
                 let read = (overdue < MAX_OVERDUE_MESSAGES)
                     .then(|| agent.next().now_or_never())
                     .flatten();
                 overdue = if read.is_some() { overdue + 1 } else { 0 };
-                read.map_or(Woken::Timer, Woken::Agent)
+                read.map_or(WaitOutcome::Timer, WaitOutcome::Agent)
             }
             woken => woken,
         };
         match woken {
-            Woken::Stop => engine.handle_stop(now),
-            Woken::Timer => engine.handle_timeout(now),
-            Woken::Reply(id, reply) => engine.handle_reply(&id, reply, now),
-            Woken::Steer(steer) => {
+            WaitOutcome::Stop => engine.handle_stop(now),
+            WaitOutcome::Timer => engine.handle_timeout(now),
+            WaitOutcome::Reply(id, reply) => engine.handle_reply(&id, reply, now),
+            WaitOutcome::Steer(steer) => {
                 count += 1;
                 engine.handle_steer(count, steer.content());
                 steers.insert(count, steer);
             }
-            Woken::HasReported => is_quiet = false,
-            Woken::Log => {}
-            Woken::Agent(message) => {
+            WaitOutcome::HasReported => is_quiet = false,
+            WaitOutcome::Log => {}
+            WaitOutcome::Agent(message) => {
                 is_quiet = false;
                 match message {
                     Some(message) => engine.handle_message(message, now),
@@ -235,7 +235,7 @@ async fn drive<D: Dialect>(
 }
 
 /// Outcome of a wait.
-enum Woken<M> {
+enum WaitOutcome<M> {
     Stop,
     /// A deadline, or a beat.
     Timer,
@@ -346,7 +346,7 @@ fn answer(steer: Option<Steer>, result: Result<(), String>) {
 /// # Errors
 /// As of [`TurnReport::emit`].
 pub(crate) async fn emit<C>(
-    out: Out<C>,
+    out: EffectList<C>,
     turn: &Turn,
     report: &mut TurnReport,
 ) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use trunkline_sdk::protocol::Output;
 use trunkline_sdk::{Category, Error, Question, SessionInfo, Status};
 
 use super::engine_test::{self, Input};
-use super::{Dialect, Engine, Grace, Out, UserReply};
+use super::{Dialect, EffectList, Engine, Grace, UserReply};
 use crate::agent::deadlines::{Deadlines, Watch};
 
 use Input::{Closes, Fails, Says, Steer, Stop, Wait};
@@ -41,7 +41,7 @@ impl Dialect for Script {
     type Message = &'static str;
     type Command = &'static str;
 
-    fn message(&mut self, words: &'static str, now: Instant, out: &mut Out<&'static str>) {
+    fn message(&mut self, words: &'static str, now: Instant, out: &mut EffectList<&'static str>) {
         for word in words.split(' ') {
             match word {
                 "alive" => out.alive(),
@@ -58,7 +58,7 @@ impl Dialect for Script {
         }
     }
 
-    fn interrupt(&mut self, why: &Error, out: &mut Out<&'static str>) -> Grace {
+    fn interrupt(&mut self, why: &Error, out: &mut EffectList<&'static str>) -> Grace {
         out.emit(Output::text(format!("interrupt: {why}")));
         if why.status() == Status::Stopped {
             self.grace
@@ -71,7 +71,7 @@ impl Dialect for Script {
         self.takes_stop
     }
 
-    fn steer(&mut self, number: u64, text: &str, out: &mut Out<&'static str>) {
+    fn steer(&mut self, number: u64, text: &str, out: &mut EffectList<&'static str>) {
         out.steered(
             number,
             if text == "no" {
@@ -82,7 +82,7 @@ impl Dialect for Script {
         );
     }
 
-    fn replied(&mut self, id: &str, _: UserReply, out: &mut Out<&'static str>) {
+    fn replied(&mut self, id: &str, _: UserReply, out: &mut EffectList<&'static str>) {
         out.emit(Output::text(format!("answer {id}")));
     }
 

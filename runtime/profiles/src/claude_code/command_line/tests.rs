@@ -15,7 +15,7 @@ fn try_line(
     configured: serde_json::Value,
     start: SessionStart,
     version: Option<Version>,
-    begin: Begin<'_>,
+    begin: ResumePoint<'_>,
     files: &Files<'_>,
 ) -> Result<Launch, Error> {
     let settings = settings(configured);
@@ -27,7 +27,14 @@ fn try_line(
 
 /// The arguments after those that are always there.
 fn line(configured: serde_json::Value, start: SessionStart) -> String {
-    let launch = try_line(configured, start, None, Begin::New(ID), &Files::default()).unwrap();
+    let launch = try_line(
+        configured,
+        start,
+        None,
+        ResumePoint::New(ID),
+        &Files::default(),
+    )
+    .unwrap();
     let args: Vec<_> = launch
         .args
         .iter()
@@ -210,12 +217,12 @@ fn a_resumed_session_names_its_id_and_old_versions_get_no_new_options() {
     let sources = json!({"setting_sources": ["user"]});
     for version in [Version(1, 0, 122), Version(2, 1, 197)] {
         assert_eq!(
-            at(version, sources.clone(), Begin::Resume(ID)),
+            at(version, sources.clone(), ResumePoint::Resume(ID)),
             format!("{ALWAYS} {partial} --resume {ID} --setting-sources user")
         );
     }
     assert_eq!(
-        at(Version(1, 0, 108), json!({}), Begin::New(ID)),
+        at(Version(1, 0, 108), json!({}), ResumePoint::New(ID)),
         format!("{ALWAYS} --session-id {ID}")
     );
 }
@@ -254,7 +261,7 @@ fn what_an_old_version_cannot_keep_to_is_told() {
                 configured.clone(),
                 start.clone(),
                 Some(version),
-                Begin::New(ID),
+                ResumePoint::New(ID),
                 &Files::default(),
             )
         };
@@ -268,8 +275,14 @@ fn what_an_old_version_cannot_keep_to_is_told() {
 #[test]
 fn what_skips_permissions_must_be_configured() {
     let refused = |configured, start| {
-        let error =
-            try_line(configured, start, None, Begin::New(ID), &Files::default()).unwrap_err();
+        let error = try_line(
+            configured,
+            start,
+            None,
+            ResumePoint::New(ID),
+            &Files::default(),
+        )
+        .unwrap_err();
         assert_eq!(error.status(), trunkline_sdk::Status::Refused);
         error.to_string()
     };
@@ -320,7 +333,8 @@ fn files_and_prompts_have_their_options() {
             system_prompt_mode: mode,
             ..SessionStart::default()
         };
-        let launch = try_line(json!({}), start.clone(), None, Begin::New(ID), &files).unwrap();
+        let launch =
+            try_line(json!({}), start.clone(), None, ResumePoint::New(ID), &files).unwrap();
         let args: Vec<_> = launch
             .args
             .iter()
@@ -338,7 +352,7 @@ fn files_and_prompts_have_their_options() {
             json!({}),
             start,
             Some(Version(2, 0, 31)),
-            Begin::New(ID),
+            ResumePoint::New(ID),
             &files,
         );
         assert_eq!(old.is_err(), length > 100_000 && mode.is_none());
@@ -352,7 +366,14 @@ fn the_environment_keeps_it_quiet_and_hides_another_claude() {
         reasoning_effort: Some("high".into()),
         ..SessionStart::default()
     };
-    let launch = try_line(configured, start, None, Begin::New(ID), &Files::default()).unwrap();
+    let launch = try_line(
+        configured,
+        start,
+        None,
+        ResumePoint::New(ID),
+        &Files::default(),
+    )
+    .unwrap();
     let env: Vec<_> = launch
         .env
         .iter()
@@ -373,7 +394,7 @@ fn the_environment_keeps_it_quiet_and_hides_another_claude() {
         json!({"background_tasks": true}),
         start,
         None,
-        Begin::New(ID),
+        ResumePoint::New(ID),
         &Files::default(),
     );
     assert!(
@@ -419,7 +440,7 @@ fn a_schema_needs_an_object_of_a_bounded_length_and_a_recent_version() {
         json!({}),
         start("{}"),
         Some(Version(2, 0, 44)),
-        Begin::New(ID),
+        ResumePoint::New(ID),
         &Files::default(),
     );
     let error = old.err().unwrap().to_string();

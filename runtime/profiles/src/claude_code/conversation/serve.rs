@@ -14,14 +14,14 @@ use crate::agent::attachment::{self, Image, Native};
 use crate::agent::deadlines::{Watch, limit_reached, until_stopped, within};
 use crate::agent::end::{end_by, undelivered};
 use crate::agent::process::ProcessEnd;
-use crate::agent::turn::{self, Engine, Finish, How, Pipe};
+use crate::agent::turn::{self, EndCause, Engine, Pipe, TurnFinish};
 
 /// Limit for the processes of a turn: one that has ended unnoticed, one without anything to resume,
 /// and a new one.
 const MOST_STARTS: usize = 3;
 
 /// Outcome of a turn of a process.
-enum Served {
+enum ServeOutcome {
     /// To its end; the process can serve the next one.
     Ended(Box<TurnComplete>, Box<RunningProcess>),
     /// The process is gone.
@@ -50,10 +50,10 @@ impl ClaudeConversation {
                 turn.emit(event).await;
             }
             match self.serve_with(process, turn, &content).await {
-                Served::Ended(end, process) => return (*end, Some(*process)),
-                Served::Lost(end) => return (*end, None),
-                Served::Untaken => {}
-                Served::Unknown(why) => {
+                ServeOutcome::Ended(end, process) => return (*end, Some(*process)),
+                ServeOutcome::Lost(end) => return (*end, None),
+                ServeOutcome::Untaken => {}
+                ServeOutcome::Unknown(why) => {
                     self.forget(&why).await;
                     unknown = why;
                 }
@@ -96,7 +96,7 @@ impl ClaudeConversation {
         mut process: RunningProcess,
         turn: &Turn,
         content: &[Value],
-    ) -> Served {
+    ) -> ServeOutcome {
         let deadlines = self.options.deadlines;
         let allowed = Allowed {
             steers: self.version.is_none_or(|version| version >= STEERS),
@@ -114,36 +114,36 @@ impl ClaudeConversation {
                     turn::run(engine, &mut process.agent, turn, &mut self.report).await;
                 finish
             }
-            Err(_) => Finish {
-                how: How::Closed,
+            Err(_) => TurnFinish {
+                how: EndCause::Closed,
                 why: None,
             },
         };
         running.note();
         match (finish.how, running.outcome.take()) {
-            (How::Ended, Some(outcome)) if running.is_unknown(&outcome) => {
+            (EndCause::Ended, Some(outcome)) if running.is_unknown(&outcome) => {
                 process.kill().await;
-                Served::Unknown(outcome.message("claude does not know the session"))
+                ServeOutcome::Unknown(outcome.message("claude does not know the session"))
             }
-            (How::Ended, Some(outcome)) => {
+            (EndCause::Ended, Some(outcome)) => {
                 let end = running.end(&outcome, finish.why);
-                Served::Ended(Box::new(end), Box::new(process))
+                ServeOutcome::Ended(Box::new(end), Box::new(process))
             }
-            (How::Closed, _) => {
+            (EndCause::Closed, _) => {
                 let is_untaken = finish.why.is_none() && running.was_idle && !running.has_heard;
                 let used = running.used;
                 if is_untaken {
                     process.end().await;
-                    return Served::Untaken;
+                    return ServeOutcome::Untaken;
                 }
                 self.gone(&process.end().await, finish.why, used)
             }
             // The next turn resumes the conversation.
-            (How::Late | How::Ended, _) => {
+            (EndCause::Late | EndCause::Ended, _) => {
                 let used = running.used;
                 process.kill().await;
                 let why = finish.why.unwrap_or_else(Error::stopped);
-                Served::Lost(Box::new(TurnComplete {
+                ServeOutcome::Lost(Box::new(TurnComplete {
                     usage: used,
                     ..end_by(&why)
                 }))
@@ -152,12 +152,12 @@ impl ClaudeConversation {
     }
 
     /// The process has ended within the turn.
-    fn gone(&self, ended: &ProcessEnd, why: Option<Error>, used: Option<Usage>) -> Served {
+    fn gone(&self, ended: &ProcessEnd, why: Option<Error>, used: Option<Usage>) -> ServeOutcome {
         let Memory {
             resumes, has_begun, ..
         } = self.memory;
         if why.is_none() && resumes && is_unknown(&ended.stderr) {
-            return Served::Unknown("claude does not know the session".to_owned());
+            return ServeOutcome::Unknown("claude does not know the session".to_owned());
         }
         if why.is_none() && !has_begun && ended.stderr.contains("already in use") {
             // Somebody else has taken the id that was chosen.
@@ -166,10 +166,13 @@ impl ClaudeConversation {
                 .lines()
                 .find(|line| line.contains("already in use"))
                 .unwrap_or_default();
-            return Served::Unknown(format!("the id that was chosen is taken ({})", said.trim()));
+            return ServeOutcome::Unknown(format!(
+                "the id that was chosen is taken ({})",
+                said.trim()
+            ));
         }
         let error = why.unwrap_or_else(|| explained(ended));
-        Served::Lost(Box::new(TurnComplete {
+        ServeOutcome::Lost(Box::new(TurnComplete {
             exit_code: ended.exit.code,
             signal: ended.exit.signal,
             usage: used,

@@ -30,7 +30,7 @@ fn turn(
     has_spoken: bool,
     inputs: impl IntoIterator<Item = Input<AgentLine>>,
 ) -> (Vec<String>, Option<TurnComplete>) {
-    let (mut talk, _) = Talk::begin(None);
+    let (mut talk, _) = ProcessDialogue::begin(None);
     talk.has_spoken = has_spoken;
     let native = "n".to_owned();
     let cost = Total::NEW;
@@ -147,7 +147,7 @@ fn a_failure_of_ours_outweighs_the_result() {
 
 #[test]
 fn between_turns_events_are_sent_unless_an_answer_is_waited_for() {
-    let (mut talk, _) = Talk::begin(None);
+    let (mut talk, _) = ProcessDialogue::begin(None);
     let now = Instant::now();
     let idle = Idle {
         talk: &mut talk,
@@ -196,7 +196,7 @@ fn a_session_that_restricts_tools_hooks_each_call() {
         };
         let common = super::super::config::ClaudeCode::default().common();
         let options = crate::agent::options::Options::new(&common, start).unwrap();
-        let (mut talk, initialize) = Talk::begin(AllowList::new(&options).unwrap());
+        let (mut talk, initialize) = ProcessDialogue::begin(AllowList::new(&options).unwrap());
         let idle = Idle {
             talk: &mut talk,
             awaited: None,

@@ -13,7 +13,7 @@ const MOST_FIELDS: usize = 50;
 
 /// Encoding of a question's values.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub(crate) enum Form {
+pub(crate) enum ValueEncoding {
     /// `{answers: {id: {answers: [text]}}}`.
     Answers,
     /// `{action, content}`.
@@ -56,7 +56,7 @@ pub(super) fn questions(params: &Value) -> ApprovalRequest {
             default: None,
         });
     }
-    ApprovalRequest::Question(question, Form::Answers)
+    ApprovalRequest::Question(question, ValueEncoding::Answers)
 }
 
 /// A question of an MCP server. A form without fields asks for consent: a permission.
@@ -67,10 +67,10 @@ pub(super) fn elicitation(params: &Value) -> ApprovalRequest {
         return consent(params, text(params, "message"), text(params, "serverName"));
     }
     let (question, elicitation) = Elicitation::read(params);
-    ApprovalRequest::Question(question, Form::Elicitation(elicitation))
+    ApprovalRequest::Question(question, ValueEncoding::Elicitation(elicitation))
 }
 
-impl Form {
+impl ValueEncoding {
     /// Returns the answer with a person's values; without them, that there is no answer.
     pub(crate) fn into_reply(self, answer: &Answer) -> Value {
         let values = answer

@@ -3,14 +3,14 @@ use trunkline_sdk::Answer;
 use super::*;
 
 /// Returns the answer of each option, by its id.
-fn permission(method: &str, params: &Value) -> (Permission, Answers) {
+fn permission(method: &str, params: &Value) -> (Permission, DecisionEncoding) {
     match ApprovalRequest::from_request(method, params, &Translator::default()) {
         ApprovalRequest::Permission(permission, answers) => (*permission, answers),
         other => panic!("{other:?}"),
     }
 }
 
-fn option<'a>(answers: &'a Answers, id: &str) -> &'a Value {
+fn option<'a>(answers: &'a DecisionEncoding, id: &str) -> &'a Value {
     &answers
         .options
         .iter()

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::super::conversation::ThreadLink;
 use crate::agent::process::{InputClosed, ProcessEnd};
-use crate::agent::rpc::{Arrival, CallError, Id};
+use crate::agent::rpc::{CallError, Id, InboxArrival};
 use crate::agent::turn::Pipe;
 
 /// Time for a turn to end that was interrupted for another reason than a stop, including the answer
@@ -83,7 +83,7 @@ impl Command {
 /// Incoming message of a thread.
 #[derive(Debug)]
 pub(super) enum Message {
-    Arrival(Arrival),
+    Arrival(InboxArrival),
     /// The app server has ended.
     Gone(ProcessEnd),
     Called(ServerCall, Result<Value, CallError>),

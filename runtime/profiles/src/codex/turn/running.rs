@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use trunkline_sdk::{Category, Error, Status};
 
-use super::super::approval::{Answers, ApprovalRequest, Form};
-use super::super::conversation::{ANSWER, Thread};
+use super::super::approval::{ApprovalRequest, DecisionEncoding, ValueEncoding};
+use super::super::conversation::{ANSWER, AppServerThread};
 use super::super::login;
 use super::super::process::gone;
 use super::super::request;
@@ -18,15 +18,15 @@ use crate::agent::end::EndSigns;
 use crate::agent::failure;
 use crate::agent::process::ProcessEnd;
 use crate::agent::report::TurnReport;
-use crate::agent::rpc::{Arrival, CallError, Id, Mail};
-use crate::agent::turn::{Dialect, Grace, Out, UserReply};
+use crate::agent::rpc::{CallError, Id, InboxArrival, InboxMessage};
+use crate::agent::turn::{Dialect, EffectList, Grace, UserReply};
 
 /// The most requests and steers of a turn that are open at a time.
 const MOST_OPEN: usize = 256;
 
 /// Cause of the end of a turn.
 #[derive(Debug)]
-pub(super) enum Over {
+pub(super) enum TurnEndCause {
     /// Codex or its process; the signs have the end.
     Ended,
     /// Another session has resumed the thread.
@@ -37,8 +37,8 @@ pub(super) enum Over {
 
 /// Form of the reply to a request.
 enum ReplyForm {
-    Decision(Box<Answers>),
-    Values(Form),
+    Decision(Box<DecisionEncoding>),
+    Values(ValueEncoding),
 }
 
 /// A turn that runs.
@@ -62,14 +62,14 @@ pub(super) struct CodexTurn<'t> {
     is_interrupted: bool,
     /// A denial ends it: Codex interrupts the turn by itself.
     pub(super) is_denied: bool,
-    pub(super) over: Option<Over>,
+    pub(super) over: Option<TurnEndCause>,
     pub(super) signs: EndSigns,
 }
 
 impl<'t> CodexTurn<'t> {
     /// A turn of the thread of this id, and what emits its events.
-    pub(super) fn new(id: &'t str, thread: &'t mut Thread) -> (Self, &'t mut TurnReport) {
-        let Thread {
+    pub(super) fn new(id: &'t str, thread: &'t mut AppServerThread) -> (Self, &'t mut TurnReport) {
+        let AppServerThread {
             translator,
             unfinished,
             spoken,
@@ -98,21 +98,21 @@ impl<'t> CodexTurn<'t> {
         (running, report)
     }
 
-    fn is_over(&mut self, over: Over, out: &mut Out<Command>) {
+    fn is_over(&mut self, over: TurnEndCause, out: &mut EffectList<Command>) {
         self.over = Some(over);
         out.end();
     }
 
     /// Takes the answer to `turn/start`.
-    fn begun(&mut self, begun: Result<Value, CallError>, out: &mut Out<Command>) {
+    fn begun(&mut self, begun: Result<Value, CallError>, out: &mut EffectList<Command>) {
         let begun = match begun {
             Ok(begun) => begun,
-            Err(error) => return self.is_over(Over::NotBegun(error), out),
+            Err(error) => return self.is_over(TurnEndCause::NotBegun(error), out),
         };
         let Some(id) = begun["turn"]["id"].as_str() else {
             let broken = Error::new(Category::Protocol, "codex began a turn without an id");
             self.signs.report(Err(broken));
-            return self.is_over(Over::Ended, out);
+            return self.is_over(TurnEndCause::Ended, out);
         };
         *self.spoken = true;
         *self.unfinished = Some(id.to_owned());
@@ -123,9 +123,9 @@ impl<'t> CodexTurn<'t> {
         }
     }
 
-    fn arrival(&mut self, arrival: Arrival, now: Instant, out: &mut Out<Command>) {
+    fn arrival(&mut self, arrival: InboxArrival, now: Instant, out: &mut EffectList<Command>) {
         match arrival {
-            Arrival::Mail(Mail::Notification { method, params }) => {
+            InboxArrival::Mail(InboxMessage::Notification { method, params }) => {
                 let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
                 if method == "serverRequest/resolved" {
                     // Codex has withdrawn a request, or has its answer.
@@ -141,7 +141,7 @@ impl<'t> CodexTurn<'t> {
                 for event in self.translator.take(&method, &params) {
                     if self.retries.take(event, now, &mut self.signs, out) {
                         *self.unfinished = None;
-                        return self.is_over(Over::Ended, out);
+                        return self.is_over(TurnEndCause::Ended, out);
                     }
                 }
                 if self.retries.is_trying() && !self.is_account_asked {
@@ -149,7 +149,7 @@ impl<'t> CodexTurn<'t> {
                     out.send(Command::account());
                 }
             }
-            Arrival::Mail(Mail::Request { id, method, params }) => {
+            InboxArrival::Mail(InboxMessage::Request { id, method, params }) => {
                 self.retries.works(out);
                 let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
                 self.ask(
@@ -158,23 +158,23 @@ impl<'t> CodexTurn<'t> {
                     out,
                 );
             }
-            Arrival::Mail(Mail::Alive) => self.retries.works(out),
-            Arrival::Lost(lost) => {
+            InboxArrival::Mail(InboxMessage::Alive) => self.retries.works(out),
+            InboxArrival::Lost(lost) => {
                 let text = format!("codex sent more than was read: {lost} notifications are lost");
                 out.fail(Error::new(Category::Oversize, text));
             }
-            Arrival::Taken => self.is_over(Over::Taken, out),
+            InboxArrival::Taken => self.is_over(TurnEndCause::Taken, out),
         }
     }
 
-    fn gone(&mut self, ended: &ProcessEnd, out: &mut Out<Command>) {
+    fn gone(&mut self, ended: &ProcessEnd, out: &mut EffectList<Command>) {
         *self.unfinished = None;
         self.signs.report(Err(gone(ended)));
-        self.is_over(Over::Ended, out);
+        self.is_over(TurnEndCause::Ended, out);
     }
 
     /// Asks a person, or refuses what cannot be asked.
-    fn ask(&mut self, id: Id, ask: ApprovalRequest, out: &mut Out<Command>) {
+    fn ask(&mut self, id: Id, ask: ApprovalRequest, out: &mut EffectList<Command>) {
         let key = id.text().to_owned();
         let form = match ask {
             ApprovalRequest::Permission(permission, answers) if self.asked.len() < MOST_OPEN => {
@@ -195,7 +195,7 @@ impl<'t> CodexTurn<'t> {
     }
 
     /// Adds words to the turn, if it has begun.
-    fn steer_with(&mut self, call: ServerCall, words: &str, out: &mut Out<Command>) {
+    fn steer_with(&mut self, call: ServerCall, words: &str, out: &mut EffectList<Command>) {
         let Some(turn) = self.translator.turn() else {
             return;
         };
@@ -205,7 +205,7 @@ impl<'t> CodexTurn<'t> {
         out.send(Command::Call(call, params, ANSWER));
     }
 
-    fn interrupt_codex(&mut self, out: &mut Out<Command>) {
+    fn interrupt_codex(&mut self, out: &mut EffectList<Command>) {
         if let Some(turn) = self.translator.turn()
             && !std::mem::replace(&mut self.is_interrupted, true)
         {
@@ -218,7 +218,7 @@ impl Dialect for CodexTurn<'_> {
     type Message = Message;
     type Command = Command;
 
-    fn message(&mut self, message: Message, now: Instant, out: &mut Out<Command>) {
+    fn message(&mut self, message: Message, now: Instant, out: &mut EffectList<Command>) {
         match message {
             Message::Arrival(arrival) => self.arrival(arrival, now, out),
             Message::Gone(ended) => self.gone(&ended, out),
@@ -245,7 +245,7 @@ impl Dialect for CodexTurn<'_> {
         }
     }
 
-    fn interrupt(&mut self, why: &Error, out: &mut Out<Command>) -> Grace {
+    fn interrupt(&mut self, why: &Error, out: &mut EffectList<Command>) -> Grace {
         self.is_leaving = true;
         if self.is_denied {
             return Grace::For(INTERRUPT);
@@ -262,11 +262,11 @@ impl Dialect for CodexTurn<'_> {
         self.translator.turn().is_some() && self.steers < MOST_OPEN
     }
 
-    fn steer(&mut self, number: u64, text: &str, out: &mut Out<Command>) {
+    fn steer(&mut self, number: u64, text: &str, out: &mut EffectList<Command>) {
         self.steer_with(ServerCall::Steer(number), text, out);
     }
 
-    fn replied(&mut self, id: &str, reply: UserReply, out: &mut Out<Command>) {
+    fn replied(&mut self, id: &str, reply: UserReply, out: &mut EffectList<Command>) {
         let Some((id, form)) = self.asked.remove(id) else {
             return;
         };

@@ -8,7 +8,7 @@ use super::super::super::initialize::{InitializeResponse, Quirks};
 use super::super::super::line::AgentRequest;
 use super::super::super::requests::AllowedCommands;
 use super::super::super::session::Permissions;
-use super::super::super::terminals::Order;
+use super::super::super::terminals::TerminalRequest;
 use super::super::earlier::CancelledPrompt;
 use super::*;
 use crate::agent::deadlines::{Deadlines, Watch};
@@ -44,7 +44,7 @@ fn asks(number: u64) -> Input<Message> {
 }
 
 fn runs(number: u64) -> Input<Message> {
-    let order = Box::new(Order::from_params(&json!({"command": "ls"})).unwrap());
+    let order = Box::new(TerminalRequest::from_params(&json!({"command": "ls"})).unwrap());
     Says(Message::Request(
         id(number),
         AgentRequest::Terminal(order, None),
@@ -159,7 +159,7 @@ fn ended(inputs: impl IntoIterator<Item = Input<Message>>) -> (&'static str, Str
     );
     let engine = Engine::new(running, Watch::new(Deadlines::default()));
     let (mut running, finish) = play(engine, Instant::now(), inputs).end.unwrap();
-    let end = running.end(&initialized, finish.why, None, &mut Out::default());
+    let end = running.end(&initialized, finish.why, None, &mut EffectList::default());
     let error = end.error.and_then(|error| error.message);
     let reason = error.or(end.stop_reason).unwrap_or_default();
     (end.status.unwrap().as_str(), reason)
@@ -419,9 +419,9 @@ fn a_terminal_runs_unasked_only_what_a_person_was_shown() {
         allowed_commands.add(allowed);
         let mut requests = Requests::new(Permissions::Ask, &allowed_commands);
         let mut take = |number: u64| {
-            let order = Box::new(Order::from_params(&terminal).unwrap());
+            let order = Box::new(TerminalRequest::from_params(&terminal).unwrap());
             let request = AgentRequest::Terminal(order, None);
-            let out = &mut Out::default();
+            let out = &mut EffectList::default();
             requests
                 .take(
                     id(number),
@@ -446,7 +446,9 @@ fn a_terminal_runs_unasked_only_what_a_person_was_shown() {
     ] {
         let order = json!({"command": "/bin/bash", "args": ["-c", "ls"], "env": [{"name": name, "value": value}]});
         assert_eq!(
-            Order::from_params(&order).unwrap().is_shown("ls", None),
+            TerminalRequest::from_params(&order)
+                .unwrap()
+                .is_shown("ls", None),
             runs,
             "{name}"
         );
@@ -457,14 +459,16 @@ fn a_terminal_runs_unasked_only_what_a_person_was_shown() {
         ("cd '/w' && ls -la; rm x", false),
     ] {
         let mut order =
-            Order::from_params(&json!({"command": "/bin/bash", "args": ["-c", line]})).unwrap();
+            TerminalRequest::from_params(&json!({"command": "/bin/bash", "args": ["-c", line]}))
+                .unwrap();
         order.set_session_folder(Some("/w".into()));
         assert_eq!(order.is_shown("ls -la", None), runs, "{line}");
     }
     let allowed_commands = AllowedCommands::default();
     allowed_commands.add(&words);
     allowed_commands.clear();
-    let order = Order::from_params(&json!({"command": "rm", "args": ["a", "b"]})).unwrap();
+    let order =
+        TerminalRequest::from_params(&json!({"command": "rm", "args": ["a", "b"]})).unwrap();
     let request = AgentRequest::Terminal(Box::new(order), None);
     let mut requests = Requests::new(Permissions::Ask, &allowed_commands);
     let taken = requests.take(
@@ -472,7 +476,7 @@ fn a_terminal_runs_unasked_only_what_a_person_was_shown() {
         request,
         &mut UpdateReader::default(),
         &mut Vec::new(),
-        &mut Out::default(),
+        &mut EffectList::default(),
     );
     assert!(taken.is_none(), "what was allowed ends with its turn");
 }

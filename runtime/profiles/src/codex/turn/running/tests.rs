@@ -17,21 +17,21 @@ use Input::{Says, Steer, Stop, Wait};
 
 fn said(method: &str, params: &Value) -> Input<Message> {
     let params = to_raw_value(params).unwrap();
-    Says(Message::Arrival(Arrival::Mail(Mail::Notification {
-        method: method.to_owned(),
-        params,
-    })))
+    Says(Message::Arrival(InboxArrival::Mail(
+        InboxMessage::Notification {
+            method: method.to_owned(),
+            params,
+        },
+    )))
 }
 
 fn asks() -> Input<Message> {
     let id = Id::from_raw(to_raw_value(&7).unwrap());
     let params = to_raw_value(&json!({"command": "ls", "turnId": "u"})).unwrap();
     let method = "item/commandExecution/requestApproval".to_owned();
-    Says(Message::Arrival(Arrival::Mail(Mail::Request {
-        id,
-        method,
-        params,
-    })))
+    Says(Message::Arrival(InboxArrival::Mail(
+        InboxMessage::Request { id, method, params },
+    )))
 }
 
 fn begun() -> Input<Message> {
@@ -56,7 +56,7 @@ fn completed(status: &str) -> Input<Message> {
 }
 
 /// Plays a turn: what is done, and what ended it.
-fn turn(inputs: impl IntoIterator<Item = Input<Message>>) -> (Vec<String>, Option<Over>) {
+fn turn(inputs: impl IntoIterator<Item = Input<Message>>) -> (Vec<String>, Option<TurnEndCause>) {
     let (done, over, _) = judged_turn(inputs);
     (done, over)
 }
@@ -64,7 +64,7 @@ fn turn(inputs: impl IntoIterator<Item = Input<Message>>) -> (Vec<String>, Optio
 /// Plays a turn: what is done, what ended it, and the judgement of its end.
 fn judged_turn(
     inputs: impl IntoIterator<Item = Input<Message>>,
-) -> (Vec<String>, Option<Over>, Option<TurnEnd>) {
+) -> (Vec<String>, Option<TurnEndCause>, Option<TurnEnd>) {
     let mut translator = Translator::fresh();
     let mut unfinished = None;
     let mut spoken = false;
@@ -116,9 +116,9 @@ fn interrupts(done: &[String]) -> usize {
 fn a_turn_is_read_until_codex_ends_it() {
     let (done, over) = turn([begun(), delta(), completed("completed")]);
     assert_eq!(done, ["Hm.", "ended"]);
-    assert!(matches!(over, Some(Over::Ended)));
+    assert!(matches!(over, Some(TurnEndCause::Ended)));
     let (done, over) = turn([Says(Message::Called(ServerCall::Begin, Ok(json!({}))))]);
-    assert!(done == ["ended"] && matches!(over, Some(Over::Ended)));
+    assert!(done == ["ended"] && matches!(over, Some(TurnEndCause::Ended)));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn steers_wait_for_the_beginning_and_are_taken_by_codex() {
 fn lost_notifications_end_the_turn() {
     let (done, _) = turn([
         begun(),
-        Says(Message::Arrival(Arrival::Lost(3))),
+        Says(Message::Arrival(InboxArrival::Lost(3))),
         completed("completed"),
     ]);
     assert_eq!(interrupts(&done), 1, "{done:?}");
