@@ -63,9 +63,9 @@ pub(super) fn percents(text: &[u8]) -> Option<View> {
 }
 
 /// The bytes of an escape that a text begins with, and its length.
-type Read = (([u8; 4], u8), u8);
+type EscapeBytes = (([u8; 4], u8), u8);
 
-fn read(text: &[u8], mark: u8, escape: impl Fn(&[u8]) -> Option<Read>) -> View {
+fn read(text: &[u8], mark: u8, escape: impl Fn(&[u8]) -> Option<EscapeBytes>) -> View {
     let mut view = View {
         text: Vec::with_capacity(text.len()),
         escapes: Vec::new(),
@@ -95,12 +95,12 @@ fn read(text: &[u8], mark: u8, escape: impl Fn(&[u8]) -> Option<Read>) -> View {
     view
 }
 
-fn percent(text: &[u8]) -> Option<Read> {
+fn percent(text: &[u8]) -> Option<EscapeBytes> {
     let byte = number(text.get(1..3)?)?;
     Some((([byte as u8, 0, 0, 0], 1), 3))
 }
 
-fn backslash(text: &[u8]) -> Option<Read> {
+fn backslash(text: &[u8]) -> Option<EscapeBytes> {
     let one = |byte| Some((([byte, 0, 0, 0], 1), 2));
     match *text.get(1)? {
         byte @ (b'"' | b'\'' | b'\\' | b'/') => one(byte),
@@ -133,7 +133,7 @@ fn backslash(text: &[u8]) -> Option<Read> {
     }
 }
 
-fn letter(number: u32, length: usize) -> Option<Read> {
+fn letter(number: u32, length: usize) -> Option<EscapeBytes> {
     let mut bytes = [0; 4];
     let written = char::from_u32(number)?.encode_utf8(&mut bytes).len();
     Some(((bytes, written as u8), length as u8))

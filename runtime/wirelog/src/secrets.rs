@@ -109,7 +109,7 @@ impl Secrets {
             self.lose(process);
             return None;
         };
-        let mut found = Found::default();
+        let mut found = MessageSecrets::default();
         if message.get("type").and_then(Value::as_str) == Some("input.response") {
             let request = message
                 .get("request_id")
@@ -160,7 +160,7 @@ impl Secrets {
         serde_json::to_vec(&message).ok().map(Cow::Owned)
     }
 
-    fn hold(&mut self, process: u32, session: &str, found: Found) -> Option<()> {
+    fn hold(&mut self, process: u32, session: &str, found: MessageSecrets) -> Option<()> {
         let key = (process, session.to_owned());
         let Ok(held) = found.secret.hold() else {
             self.lose(process);
@@ -182,7 +182,7 @@ impl Secrets {
 
 /// The secrets of one message.
 #[derive(Default)]
-struct Found {
+struct MessageSecrets {
     secret: SecretInputs,
     /// Values without a sensitive name.
     ordinary: SecretInputs,
@@ -190,7 +190,7 @@ struct Found {
     is_changed: bool,
 }
 
-impl Found {
+impl MessageSecrets {
     /// Hides each member's value.
     fn hide_members(&mut self, values: &mut Value) {
         let Value::Object(values) = values else {

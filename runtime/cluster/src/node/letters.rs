@@ -153,18 +153,18 @@ impl SharedNode {
 
     /// The bytes, with room for them until they are dropped; `None` where there is none.
     fn hold(&self, bytes: Bytes) -> Option<Bytes> {
-        struct Held(
+        struct HeldBytes(
             Bytes,
             #[expect(dead_code, reason = "gives the room back")] OwnedSemaphorePermit,
         );
-        impl AsRef<[u8]> for Held {
+        impl AsRef<[u8]> for HeldBytes {
             fn as_ref(&self) -> &[u8] {
                 &self.0
             }
         }
         let len = u32::try_from(bytes.len()).ok()?;
         let room = self.room.clone().try_acquire_many_owned(len).ok()?;
-        Some(Bytes::from_owner(Held(bytes, room)))
+        Some(Bytes::from_owner(HeldBytes(bytes, room)))
     }
 
     async fn asked(

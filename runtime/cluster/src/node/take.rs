@@ -42,14 +42,14 @@ pub(super) enum NotTaken {
 }
 
 /// A row as it was read.
-pub(super) struct Read {
+pub(super) struct ReadRow {
     pub(super) row: SessionRow,
     pub(super) number: u64,
 }
 
 impl SharedNode {
     /// The row of a session.
-    pub(super) async fn read(&self, id: &SessionId) -> Result<Option<Read>, String> {
+    pub(super) async fn read(&self, id: &SessionId) -> Result<Option<ReadRow>, String> {
         let kept = self
             .store
             .last(Space::Sessions, &key_of(id.as_str()))
@@ -61,7 +61,7 @@ impl SharedNode {
         if row.is_none() && self.keeper.counters.rows_refused.note() {
             tracing::warn!(session = %id, "the session's row was written by no host, and is refused");
         }
-        Ok(row.map(|row| Read {
+        Ok(row.map(|row| ReadRow {
             row,
             number: kept.number,
         }))

@@ -69,11 +69,11 @@ pub fn sweep(dir: &Path) -> io::Result<Swept> {
     let mut left = Vec::new();
     let mut live = Vec::new();
     for name in names(&folder)? {
-        match Found::in_folder(&folder, &name, &here) {
-            Found::Left(orphan) => left.push((name, orphan)),
-            Found::Live(host) => live.extend(host),
-            Found::Nothing => {}
-            Found::Refused(why) => swept.refused.push((dir.join(name), why)),
+        match FileClass::in_folder(&folder, &name, &here) {
+            FileClass::Left(orphan) => left.push((name, orphan)),
+            FileClass::Live(host) => live.extend(host),
+            FileClass::Nothing => {}
+            FileClass::Refused(why) => swept.refused.push((dir.join(name), why)),
         }
     }
     for (name, orphan) in left {
@@ -97,7 +97,7 @@ struct Here {
 }
 
 /// Classification of a file.
-enum Found {
+enum FileClass {
     /// The record of a host that is gone.
     Left(Remains),
     /// The record of a live host, which is known when its numbers mean something here.
@@ -121,7 +121,7 @@ struct TreeEnd {
     is_complete: bool,
 }
 
-impl Found {
+impl FileClass {
     fn in_folder(folder: &File, name: &OsStr, here: &Here) -> Self {
         match Self::look(folder, name, here) {
             Ok(found) => found,
