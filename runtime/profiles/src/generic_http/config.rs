@@ -249,7 +249,7 @@ mod tests {
         assert!(why(r#"{"base_url":""}"#).contains("is empty"));
         assert!(why(r#"{"base_url":"ftp://x/"}"#).contains("http"));
         assert!(why(r#"{"base_url":"http://{{input}}/"}"#).contains("only after it"));
-        assert!(why(r#"{"base_url":"http://x{{session_id}}/"}"#).contains("behind"));
+        assert!(why(r#"{"base_url":"http://x{{session_id}}/"}"#).contains("only after it"));
         assert!(why(r#"{"base_url":"http://x/?q={{imput}}"}"#).contains("imput"));
         why(r#"{"base_url":"http://x/","timeout":"60"}"#);
         assert!(why(r#"{"base_url":"http://x/","method":"G T"}"#).contains("method"));
