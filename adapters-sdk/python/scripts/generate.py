@@ -102,6 +102,19 @@ def typed_dict(name, schema, base="TypedDict", nulls=False):
     return "\n".join(lines)
 
 
+def kind_of(schema, defs):
+    """The JSON type of a member that is not null; `any` if it may have several."""
+    if schema is not True and "$ref" in schema:
+        return kind_of(defs[schema["$ref"].rsplit("/", 1)[1]], defs)
+    if schema is True or not schema:
+        return "any"
+    kinds = {kind_of(each, defs) for each in schema.get("anyOf") or schema.get("oneOf") or () if each.get("type") != "null"}
+    kinds |= set([schema["type"]] if isinstance(schema.get("type"), str) else schema.get("type") or ())
+    kinds |= {"string"} if isinstance(schema.get("const"), str) else set()
+    kinds.discard("null")
+    return kinds.pop() if len(kinds) == 1 else "any"
+
+
 def alias(name, schema):
     return f"{name}: TypeAlias = {type_of(schema)!r}"
 
@@ -116,7 +129,8 @@ def generate_types():
             name = class_name(message["title"])
             names.append(name)
             if message["title"] not in fields:
-                fields[message["title"]] = sorted(message["properties"])
+                members = {member: kind_of(message["properties"][member], schema.get("$defs", {})) for member in message["properties"]}
+                fields[message["title"]] = dict(sorted(members.items())), sorted(message["required"])
                 is_stored = file in ENTRIES and not {"seq", "epoch", "time"} & {*message["properties"]}
                 blocks[name] = typed_dict(name, message, "Stored" if is_stored else "TypedDict")
         for name, definition in schema.get("$defs", {}).items():
@@ -130,9 +144,12 @@ def generate_types():
             blocks[name] = typed_dict(name, definition)
         else:
             aliases[name] = alias(name, definition)
-    table = ["FIELDS: dict[str, frozenset[str]] = {"]
-    table += [f"    {json.dumps(title)}: frozenset({json.dumps(names)})," for title, names in sorted(fields.items())]
-    table += ["}", '"""The members of each message."""']
+    table = ["FIELDS: dict[str, dict[str, str]] = {"]
+    table += [f"    {json.dumps(title)}: {json.dumps(kinds)}," for title, (kinds, _) in sorted(fields.items())]
+    table += ["}", '"""The members of each message, and the JSON type of each; `any` if it may have several."""', ""]
+    table += ["REQUIRED: dict[str, frozenset[str]] = {"]
+    table += [f"    {json.dumps(title)}: frozenset({json.dumps(names)})," for title, (_, names) in sorted(fields.items())]
+    table += ["}", '"""The members without which a message is ignored."""']
     head = [
         '"""The messages of the protocol, made from its schemas by scripts/generate.py: do not edit.',
         "",

@@ -43,7 +43,12 @@ def test_turns_permissions_questions_steers_and_stops(tmp_path, way):
                     if entry["content"] == "ready":
                         assert await turn.steer("more")
             assert heard == ["ready", "more"]
-            assert not await turn.steer("too late")
+            late = await turn.steer("too late")
+            assert (bool(late), late.reason) == (False, "the turn has ended")
+
+            turn = session.send("steers")
+            assert await turn.steer("at once")
+            assert await turn.text() == "readyat once"
 
             turn = session.send("long")
             async for entry in turn:
@@ -55,6 +60,27 @@ def test_turns_permissions_questions_steers_and_stops(tmp_path, way):
             with pytest.raises(SessionEnded):
                 session.send("x")
             assert await other.send("x").text() == NUMBERS
+
+    run(main())
+
+
+def test_a_callback_may_leave_the_answer_to_others_and_returns_nothing_else_that_is_text(tmp_path):
+    async def main():
+        failed = []
+        async with Daemon(tmp_path) as daemon, Client(**daemon.by("socket")) as client:
+            options = {"permission": lambda _: "leave", "question": lambda _: "leave", "entries": True}
+            session = await client.open(**options, failed=failed.append)
+            for text, answer in [("ask", {"approved": True}), ("question", {"values": {"answer": "by hand"}})]:
+                turn = session.send(text)
+                async for entry in session:
+                    if entry["type"] in ("permission.request", "input.request"):
+                        await session.answer(entry["request_id"], **answer)
+                        break
+                assert await turn.text() in ("True", "by hand")
+            assert failed == []
+            other = await client.open(permission=lambda _: "yes", question=lambda _: "me", failed=failed.append)
+            assert [await other.send("ask").text(), await other.send("question").text()] == ["False", "None"]
+            assert ["returned str" in str(error) for error in failed] == [True, True]
 
     run(main())
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from trunkline.testing import Host
 
 README = Path(__file__).parent.parent / "README.md"
 START = b'{"type":"session.start","session_id":"s"}\n'
@@ -104,3 +105,19 @@ def test_the_readme_is_true():
     exec(adapter.replace("trunkline.serve(", "(lambda *_, **__: None)("), names)
     exec(test, names)
     names["test_it_asks_before_it_speaks"]()
+
+
+def test_the_adapter_of_the_readme_resumes_what_it_knows():
+    code = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)[2]
+    names = {}
+    exec(code.replace("trunkline.serve(", "(lambda *_, **__: None)("), names)
+    with Host(names["Notes"]()) as host:
+        first = host.open()
+        assert [first.send("one").text, (end := first.send("two")).text] == ["1 notes", "2 notes"]
+        params = end.end["session_params"]
+        second = host.open(resume={"params": params})
+        assert (second.next()["context"], second.send("three").text) == ("kept", "3 notes")
+        for unknown in ({"conversation": "gone"}, None, "text"):
+            third = host.open(resume={"params": unknown})
+            assert (third.next()["context"], (end := third.send("one")).text) == ("lost", "1 notes")
+            assert end.end["clear_session"] is True

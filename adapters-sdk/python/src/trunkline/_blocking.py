@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, cast
 
 from ._conversation import (
-    ClientSession, ClientTurn, Decision, Entry, Failed, PendingRequest, Values, takes_pending,
+    ClientSession, ClientTurn, Decision, Entry, Failed, PendingRequest, SteerResult, Values, takes_pending,
 )  # fmt: skip
 from ._retry import ConnectionState
 from .types import InputRequest, PermissionRequest, TurnComplete
@@ -409,6 +409,6 @@ class BlockingTurn:
         """Takes the input back while it is queued, as `ClientTurn.withdraw` does."""
         return self._client._call(self._turn.withdraw())
 
-    def steer(self, text: str) -> bool:
-        """Adds to the turn while it runs. Returns whether the agent accepted it."""
+    def steer(self, text: str) -> SteerResult:
+        """Adds to the turn while it runs, as `ClientTurn.steer` does."""
         return self._client._call(self._turn.steer(text))

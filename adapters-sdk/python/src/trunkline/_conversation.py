@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from .client import Client
 
 Entry = AdapterMessage | RelayMessage
-Decision = bool | Mapping[str, Any]
+Decision = bool | Mapping[str, Any] | Literal["leave"]
 Decide = (
     Callable[[PermissionRequest], Decision | Awaitable[Decision]]
     | Callable[[PermissionRequest, "PendingRequest"], Decision | Awaitable[Decision]]
     | Literal["leave"]
 )
-Values = Mapping[str, Any] | None
+Values = Mapping[str, Any] | Literal["leave"] | None
 Ask = (
     Callable[[InputRequest], Values | Awaitable[Values]]
     | Callable[[InputRequest, "PendingRequest"], Values | Awaitable[Values]]
@@ -45,6 +45,7 @@ AGREED = {"protocol": 1, "extensions": ["turns", "events", "usage", "control", "
 MAX_OPEN_TURNS = 4096  # inputs of a session without an end
 SAME_ADDRESS = 4  # refusals in a row after which another address is tried
 REFUSALS_COUNT = 60.0  # seconds without a refusal, after which those before do not count
+TURN_ENDED = "the turn has ended"
 log = logging.getLogger("trunkline.client")
 
 
@@ -74,11 +75,23 @@ class PendingRequest:
             self.decided.set()
 
 
+@dataclass(frozen=True)
+class SteerResult:
+    """Whether the agent accepted an input during a turn. It is true if it did."""
+
+    delivered: bool
+    reason: str | None = None
+    """Why it did not: it takes no input during a turn, the turn is queued or has ended, or a reason of its own."""
+
+    def __bool__(self) -> bool:
+        return self.delivered
+
+
 @dataclass
 class _Steer:
     turn: ClientTurn
     message: Message
-    result: asyncio.Future[bool]
+    result: asyncio.Future[SteerResult]
     is_stored: bool = False
 
 
@@ -98,7 +111,7 @@ class ClientTurn:
         if limits:
             self.input["limits"] = limits
         self.end: TurnComplete | None = None
-        """Its `turn.complete`, once it was iterated."""
+        """Its `turn.complete`, once it was iterated: `status`, `error` of a turn that failed, `usage` and others."""
         self._inbox = Inbox()
         self._begun = self._stops = False
         self._stored = asyncio.Event()  # it has begun or ended
@@ -124,7 +137,8 @@ class ClientTurn:
 
     async def text(self) -> str:
         """Waits for the end, and returns the answer: all `output` on channel `stdout`, with an empty line between two
-        messages. Raises as iterating does."""
+        messages. A failed turn raises nothing, and its text may be empty: `end` has its `status` and `error`. Raises as
+        iterating does."""
         parts: list[str] = []
         message = None
         async for entry in self:
@@ -146,9 +160,10 @@ class ClientTurn:
         await self._stored.wait()
         return await self._session.withdraw(self.id)
 
-    async def steer(self, text: str) -> bool:
-        """Adds to the turn while it runs. Returns whether the agent accepted it. However often the connection breaks, it is
-        added once. Cancelling may leave it added. Raises SessionEnded."""
+    async def steer(self, text: str) -> SteerResult:
+        """Adds to the turn while it runs. Waits until the host has the turn, and returns whether the agent accepted the
+        text, and if not, why. A queued turn takes none. However often the connection breaks, it is added once. Cancelling
+        may leave it added. Raises SessionEnded."""
         return await self._session._steer(self, text)
 
 
@@ -348,7 +363,7 @@ class ClientSession:
         await self._say_all([turn for turn in self._turns.values() if not turn._begun])
         for steer in list(self._steers.values()):
             if self._turns.get(steer.turn.id) is not steer.turn and not steer.is_stored:
-                self._steered({**steer.message, "delivered": False})
+                self._steered({**steer.message, "delivered": False, "reason": TURN_ENDED})
             elif not steer.is_stored:
                 await self._say(steer.message)
         for answer in list(self._answers.values()):
@@ -369,10 +384,12 @@ class ClientSession:
             await self._say({"type": "session.close"})
             await self._enter()  # a pipe sends nothing more of a session that was closed on it
 
-    async def _steer(self, turn: ClientTurn, text: str) -> bool:
+    async def _steer(self, turn: ClientTurn, text: str) -> SteerResult:
+        self._check()
+        await turn._stored.wait()  # otherwise the text could precede the input of the turn
         self._check()
         if self._turns.get(turn.id) is not turn:
-            return False
+            return SteerResult(False, TURN_ENDED)
         message_id = str(uuid.uuid4())
         message = {"type": "user.input", "mode": "steer", "message_id": message_id, "turn_id": turn.id, "content": text}
         steer = self._steers[message_id] = _Steer(turn, message, asyncio.get_running_loop().create_future())
@@ -474,6 +491,11 @@ class ClientSession:
                 given = decide(request, pending) if takes_pending(decide) else decide(request)
             if inspect.isawaitable(given):
                 given = await given
+            if isinstance(given, str) and given == "leave":
+                return
+            if given is not None and not isinstance(given, Mapping) and not (is_permission and isinstance(given, bool)):
+                takes = "True, False, a mapping or 'leave'" if is_permission else "a mapping of values, None or 'leave'"
+                raise TypeError(f"the callback returned {type(given).__name__}; it returns {takes}")
             more = dict(given) if isinstance(given, Mapping) else None
             encode(more)
         except asyncio.CancelledError:
@@ -682,7 +704,8 @@ class ClientSession:
     def _steered(self, message: Message) -> None:
         steer = self._steers.get(message.get("message_id") or "")
         if steer and not steer.result.done():
-            steer.result.set_result(message.get("delivered") is True)
+            reason = message.get("reason")
+            steer.result.set_result(SteerResult(message.get("delivered") is True, reason if isinstance(reason, str) else None))
 
     def _updated(self) -> None:
         for _, done in self._updates:

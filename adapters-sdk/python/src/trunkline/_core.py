@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._fit import MIN_MAX_LINE, TooLong, fit
 from ._fold import fold
-from ._json import Message, encode, text_json
+from ._json import Message, text_json
 from ._requests import Requests
 from ._running import Running, busy, error_of, not_delivered, stopped
 
@@ -20,11 +20,6 @@ QUEUED_TURNS = 1024
 QUEUED_BYTES = 32 * 1024 * 1024
 QUEUED_OTHERS = 4096
 QUEUED_STEERS = 64
-OURS = frozenset(
-    "turn.complete permission.request permission.cancel input.request session.ready session.closed steer.result"
-    " sessions.list.result agents.list.result pong".split()
-)
-"""The types that the package alone sends."""
 
 
 class Core:
@@ -88,13 +83,15 @@ class Core:
             return void(self.send(None, event))
         if turn is not None:
             if kind == "tool.start":
-                if event["tool_call_id"] in turn.open_tools:
+                if turn.tools.get(event["tool_call_id"]):
                     return
-                turn.open_tools[event["tool_call_id"]] = None
+                turn.tools[event["tool_call_id"]] = True
             elif kind == "tool.end":
-                if event["tool_call_id"] not in turn.open_tools:
+                if (is_open := turn.tools.get(event["tool_call_id"])) is None:
+                    raise ValueError(f"no tool call {event['tool_call_id']!r} was started in this turn: call tool_start() first")
+                if not is_open:
                     return
-                del turn.open_tools[event["tool_call_id"]]
+                turn.tools[event["tool_call_id"]] = False
         self.send(turn.id if turn else None, event)
 
     def send(self, turn_id: str | None, event: Message) -> bool:
@@ -232,7 +229,7 @@ class Core:
         self.requests.deny(running, "stopped" if running.stopping else None)
         self._call(running)
         if not self.is_over:
-            for call in running.open_tools:
+            for call in [call for call, is_open in running.tools.items() if is_open]:
                 self.send(running.id, {"type": "tool.end", "tool_call_id": call, "is_error": True})
             for message_id in [*running.taken.values(), *(message_id for message_id, _ in running.steers)]:
                 self.send(running.id, not_delivered(message_id, "the turn has ended"))
@@ -365,10 +362,3 @@ class Core:
 
 def void(_: object) -> None:
     """For a call whose result does not matter."""
-
-
-def check(event: Message) -> None:
-    """Refuses at its call what cannot be written: a TypeError or a ValueError for the author."""
-    if event["type"] in OURS:
-        raise ValueError(f"{event['type']} is sent by the package itself")
-    encode(event)

@@ -92,7 +92,7 @@ def as_number(value: Any) -> int:
 
 def shaped(message: Message) -> Message:
     """A message with the members that its type has."""
-    names = FIELDS.get(message.get("type", ""), frozenset()) - {"session_id", "turn_id"}
+    names = FIELDS.get(message.get("type", ""), {}).keys() - {"session_id", "turn_id"}
     return {name: value for name, value in message.items() if name in names and value is not None}
 
 

@@ -33,7 +33,7 @@ class Decision:
     end_turn: bool = False
     """True where the turn must end with this denial."""
     reason: str | None = None
-    """Who or what decided: `user`, `timeout`, `policy`, `stopped` or `shutdown`."""
+    """The reason that the host gives: `user`, `timeout`, `policy`, `stopped` or `shutdown`; None if it gives none."""
 
     def __bool__(self) -> bool:
         return self.approved

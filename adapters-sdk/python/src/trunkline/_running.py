@@ -17,7 +17,7 @@ class Running:
 
     __slots__ = (
         "serial", "id", "text", "files", "message_id", "meta", "large", "stopping", "stop_reason", "over", "on_stop",
-        "open_tools", "steers", "taken", "on_steer", "head", "task",
+        "tools", "steers", "taken", "on_steer", "head", "task",
     )  # fmt: skip
 
     def __init__(self, id: str | None, text: str, message_id: str | None, meta: Message | None) -> None:
@@ -28,7 +28,7 @@ class Running:
         self.stopping = self.over = False
         self.stop_reason: str | None = None
         self.on_stop: list[Any] = []  # called once, at a stop or at the end
-        self.open_tools: dict[str, None] = {}
+        self.tools: dict[str, bool] = {}  # by the id of each call: whether it is open
         self.steers: deque[tuple[str | None, str]] = deque()
         self.taken: dict[int, str | None] = {}  # steers that the handler holds and has not answered
         self.task: Any = None

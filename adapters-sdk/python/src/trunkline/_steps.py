@@ -96,7 +96,8 @@ def failure_of(core: Core, what: str, error: BaseException) -> Failure:
     if isinstance(error, Failure):
         return error
     tell(core, what, error)
-    return Failure(str(error) or type(error).__name__)
+    name, text = type(error).__name__, str(error)
+    return Failure(f"{name}: {text}" if text else name)
 
 
 def end_of(core: Core, error: BaseException | None) -> tuple[Message, Failure | None]:

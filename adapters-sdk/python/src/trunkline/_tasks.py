@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _probe
+from ._check import check_result
 from ._core import Core
 from ._running import Running
 from ._link import Link
@@ -150,7 +151,8 @@ class Tasks:
         if core.ledger and (script := _probe.script_in(turn.text)):
             await _probe.run_async(handle, script)
         else:
-            await core.link.adapter.turn(handle)
+            result = await core.link.adapter.turn(handle)
+            check_result(await result if inspect.isawaitable(result) else result)
 
     async def _hook(self, core: Core, kind: str, job: Any) -> None:
         steps = hook(core, kind, job)

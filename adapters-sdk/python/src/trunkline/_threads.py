@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _probe
+from ._check import check_result
 from ._core import Core
 from ._running import Running
 from ._link import Link
@@ -193,7 +194,7 @@ class Threads:
         if core.ledger and (script := _probe.script_in(turn.text)):
             _probe.run(handle, script)
         else:
-            core.link.adapter.turn(handle)
+            check_result(core.link.adapter.turn(handle))
 
     def _hook(self, core: Core, kind: str, job: Any) -> None:
         steps = hook(core, kind, job)

@@ -24,7 +24,7 @@ from . import _retry
 from ._abilities import PIPE, Abilities, DaemonAbilities, PipeAbilities
 from ._blocking import BlockingChanges, BlockingClient, BlockingSession, BlockingTurn
 from ._conversation import (
-    AGREED, Ask, ClientSession, ClientTurn, Decide, Entry, Failed, PendingRequest, log,
+    AGREED, Ask, ClientSession, ClientTurn, Decide, Entry, Failed, PendingRequest, SteerResult, log,
 )  # fmt: skip
 from ._errors import (
     REASONS, BadAnswer, CommandFailed, Conflict, Forbidden, Gone, Invalid, NotFound, ProtocolMismatch, RateLimited, Refused,
@@ -65,6 +65,7 @@ __all__ = [
     "Refused",
     "RequestDecision",
     "SessionEnded",
+    "SteerResult",
     "TokenRefused",
     "TooLarge",
     "TrunklineError",
@@ -182,7 +183,8 @@ class Client:
 
         - `permission` gets each `permission.request` and returns whether it is approved: `True`, or a mapping with
           `approved` and other members of an answer, such as `name` and `updated_input`. Anything else denies, and so does a
-          callback that fails. Without one all are denied. With `"leave"` other clients of the session answer.
+          callback that fails. Without one all are denied. With `"leave"`, in the place of the callback or as its result,
+          other clients of the session answer.
         - `question` gets each `input.request` and returns its values by the ids of the fields; None cancels it. Without one
           all are cancelled. `"leave"` as above. Both may be `async`, and may take a PendingRequest as a second argument: they
           are cancelled when another client answers. A request that came before `after` is not asked again.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._check import check_event, check_text
 from ._core import Core
 from ._running import Running
 
@@ -49,6 +50,7 @@ class Session:
 
     def output(self, text: str, channel: str = "stdout") -> None:
         """Sends text outside any turn. Never waits; raises BufferError where the host reads too little."""
+        check_text(text)
         self.emit("output", content=text, channel=channel)
 
     def info(self, **members: Any) -> None:
@@ -70,11 +72,10 @@ UNAWAITED = 16 * 1024 * 1024
 
 def put(core: Core, turn: Running | None, event: Options) -> None:
     """Sends an event; what of it is too long for a line may go by file before ([large.2])."""
-    from ._core import check
     from ._fit import BY_FILE, by_file, wants_file
     from ._files import keep
 
-    check(event)
+    check_event(event)
     folder = core.exchange_dir
     if folder and event["type"] in BY_FILE and wants_file(event, core.agreed, core.max_line - 1024):
         event = {name: value for name, value in event.items() if value is not None}

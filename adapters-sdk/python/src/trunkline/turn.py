@@ -9,6 +9,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from . import _files
+from ._check import check_members, check_text
 from ._core import Core
 from ._running import Running
 from ._events import Events, Members, permission_request, question
@@ -18,6 +19,8 @@ from .session import Session, Steer, next_steer, put
 
 LAST_WORDS = 256 * 1024
 YIELD = 32
+ASSIGNED = frozenset({"session_id", "request_id"})
+"""Members of a request that the package adds."""
 
 
 class _Base:
@@ -55,7 +58,9 @@ class _Base:
 
         What the handler returns afterwards changes nothing. Raises TypeError or ValueError for what JSON does not have.
         """
-        end_turn(self._core, self._running, {"status": status, **members}, said=True)
+        end: Members = {"status": status, **members}
+        check_members({"type": "turn.complete", **end})
+        end_turn(self._core, self._running, end, said=True)
 
     def _room(self) -> bool:
         over = LAST_WORDS if self._running.stopping else 0
@@ -101,6 +106,7 @@ class Turn(_Base, Events[None]):
             raise Stopped()
 
     def output(self, text: str, channel: str = "stdout") -> None:
+        check_text(text)
         core, running = self._core, self._running
         if channel != "stdout":
             return self.emit("output", content=text, channel=channel)
@@ -172,9 +178,7 @@ class Turn(_Base, Events[None]):
         return answer
 
     def _ask(self, request: Members, timeout: float | None, late: Any) -> Any:
-        from ._core import check
-
-        check({**request, "type": "custom"})
+        check_members(request, ASSIGNED)
         box: SimpleQueue[Any] = SimpleQueue()
         core = self._core
         with core.link.lock:
@@ -264,6 +268,7 @@ class AsyncTurn(_Base, Events[Awaitable[None]]):
         self._sent = 0
 
     def output(self, text: str, channel: str = "stdout") -> Awaitable[None]:
+        check_text(text)
         core = self._core
         if channel != "stdout":
             return self.emit("output", content=text, channel=channel)
@@ -315,9 +320,7 @@ class AsyncTurn(_Base, Events[Awaitable[None]]):
         return answer
 
     async def _ask(self, request: Members) -> Any:
-        from ._core import check
-
-        check({**request, "type": "custom"})
+        check_members(request, ASSIGNED)
         core, loop = self._core, asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
 
