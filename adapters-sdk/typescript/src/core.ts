@@ -99,10 +99,15 @@ export class Core {
   put(turn: Running | undefined, event: Message): void {
     if (!this.speaksFor(turn)) return;
     if (event["history"] === true) return void this.send(undefined, event);
+    const call = event["tool_call_id"];
     if (turn && event["type"] === "tool.start") {
-      if (turn.openTools.has(event["tool_call_id"])) return;
-      turn.openTools.add(event["tool_call_id"]);
-    } else if (turn && event["type"] === "tool.end" && !turn.openTools.delete(event["tool_call_id"])) return;
+      if (turn.tools.get(call)) return;
+      turn.tools.set(call, true);
+    } else if (turn && event["type"] === "tool.end") {
+      if (!turn.tools.has(call)) throw new TypeError(`no tool call '${call}' was started in this turn: call toolStart() first`);
+      if (!turn.tools.get(call)) return;
+      turn.tools.set(call, false);
+    }
     this.send(turn?.id, event);
   }
 
@@ -250,7 +255,7 @@ export class Core {
   }
 
   #endParts(running: Running): void {
-    for (const call of running.openTools) this.send(running.id, { type: "tool.end", tool_call_id: call, is_error: true });
+    for (const [call, isOpen] of running.tools) if (isOpen) this.send(running.id, { type: "tool.end", tool_call_id: call, is_error: true });
     for (const id of [...running.taken.values(), ...running.steers.map((steer) => steer.messageId)]) {
       this.send(running.id, notDelivered(id, "the turn has ended"));
     }

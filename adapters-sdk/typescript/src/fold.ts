@@ -11,15 +11,16 @@ export type Extension = (typeof EXTENSIONS)[number];
 export type Extensions = ReadonlySet<string>;
 
 const of = (extension: Extension, types: string): [string, Extension][] => types.split(" ").map((type) => [type, extension]);
-// The extension that each type belongs to; `session.ready` and `session.info` belong to any.
-const TYPE_OF = new Map<string, Extension>([
+/** The extension that each type belongs to; `session.ready` and `session.info` belong to any. */
+export const TYPE_OF = new Map<string, Extension>([
   ...of("turns", "steer.result"),
   ...of("events", "thinking message tool.start tool.update tool.end plan progress log error custom"),
   ...of("usage", "usage context.usage compaction rate_limit"),
   ...of("questions", "input.request"),
   ...of("control", "working session.closed permission.cancel"),
 ]);
-const CORE = new Set(["output", "turn.complete", "file.output", "permission.request"]);
+/** The types of the core. */
+export const CORE = new Set(["output", "turn.complete", "file.output", "permission.request"]);
 const OF_EVENTS = ["message_id", "parent_tool_call_id", "history"];
 const OF_CONTROL = ["input", "title", "tool_call_id", "diffs", "expires_at", "truncated", "options"];
 const OF_RESUME = ["native_session_id", "display_id", "context"];

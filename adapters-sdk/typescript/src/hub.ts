@@ -77,11 +77,11 @@ export type QuestionDecision = ({ values: { [field: string]: unknown } } | { can
 /** An answer to a permission or a question. */
 export type Answer = PermissionDecision | QuestionDecision;
 
-/** What `onPermission` returns. */
-export type PermissionAnswer = boolean | PermissionDecision;
+/** What `onPermission` returns; `leave`: other clients answer. */
+export type PermissionAnswer = boolean | PermissionDecision | "leave";
 
-/** What `onQuestion` returns: values by the ids of the fields; nothing cancels it. */
-export type QuestionAnswer = { [field: string]: unknown } | null | undefined;
+/** What `onQuestion` returns: values by the ids of the fields; nothing cancels it; `leave`: other clients answer. */
+export type QuestionAnswer = { [field: string]: unknown } | "leave" | null | undefined;
 
 /** What a callback gets beside its request. */
 export interface CallbackContext {
@@ -685,7 +685,7 @@ export class Client {
     } catch {
       value = undefined; // what cannot decide does not approve
     }
-    if (signal.aborted) return; // nobody waits for it
+    if (signal.aborted || value === "leave") return; // nobody waits for it, or others answer
     const more = typeof value === "object" && value !== null ? value : undefined;
     const permission = { ...more, approved: (more ? more.approved : value) === true };
     try {

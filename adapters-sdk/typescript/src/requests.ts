@@ -21,7 +21,7 @@ export interface Decision {
   readonly message?: string;
   /** True where the turn must end with this denial. */
   readonly endTurn?: boolean;
-  /** Who or what decided. */
+  /** The reason that the host gives; absent if it gives none. */
   readonly reason?: StopReason;
 }
 

@@ -7,7 +7,7 @@ const NO_FILES: readonly Message[] = Object.freeze([]);
 // What most turns do without: made when it is asked for, so that a short turn is cheap.
 class Parts {
   readonly onStop: (() => void)[] = [];
-  readonly openTools = new Set<string>();
+  readonly tools = new Map<string, boolean>(); // by the id of each call: whether it is open
   readonly steers: { messageId: string | undefined; content: string }[] = [];
   readonly taken = new Map<object, string | undefined>();
 }
@@ -59,8 +59,9 @@ export class Running {
     this.onSteer?.();
   }
 
-  get openTools(): Set<string> {
-    return this.#own().openTools;
+  /** The tool calls by their ids: whether each is open. */
+  get tools(): Map<string, boolean> {
+    return this.#own().tools;
   }
 
   get steers(): { messageId: string | undefined; content: string }[] {

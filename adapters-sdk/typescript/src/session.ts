@@ -4,7 +4,7 @@ import { errorOf, type Core } from "./core.js";
 import { encode, type Message } from "./json.js";
 import { keep } from "./files.js";
 import type { SessionInfo, SessionOptions } from "./adapter.js";
-import type { Extensions } from "./fold.js";
+import { CORE, TYPE_OF, type Extensions } from "./fold.js";
 import type { Running } from "./running.js";
 import type { AdapterMessage, Category, ClosedReason, Resume } from "./types.js";
 
@@ -12,6 +12,8 @@ import type { AdapterMessage, Category, ClosedReason, Resume } from "./types.js"
 const OURS = new Set(
   "turn.complete permission.request permission.cancel input.request session.ready session.closed steer.result sessions.list.result agents.list.result pong".split(" "),
 );
+// The types that an author may send.
+const TYPES = new Set([...CORE, ...TYPE_OF.keys(), "session.info"].filter((type) => !OURS.has(type)));
 type Ours =
   | "turn.complete" | "permission.request" | "permission.cancel" | "input.request" | "session.ready" | "session.closed"
   | "steer.result" | "sessions.list.result" | "agents.list.result" | "pong";
@@ -24,10 +26,38 @@ const UNAWAITED = 16 * 1024 * 1024;
 
 /** Sends an event; what of it is too long for a line may go by file before ([large.2]). */
 export function put(core: Core, turn: Running | undefined, event: Message): void {
-  if (OURS.has(event["type"])) throw new TypeError(`${event["type"]} is sent by the package itself`);
+  const { type } = event;
+  if (OURS.has(type)) throw new TypeError(`${type} is sent by the package itself`);
+  if (!TYPES.has(type)) {
+    const near = nearest(String(type));
+    const advice = near === undefined ? "use custom() for an event of your own" : `did you mean '${near}'?`;
+    throw new TypeError(`no message of an adapter has the type '${type}': ${advice}`);
+  }
   if (core.link.wire.held(core.key) > UNAWAITED) throw new Error("the host reads too little: await what you send");
   core.put(turn, placed(core, event));
 }
+
+// The type that a name was meant to be: at most a third of it, and two characters, differ.
+function nearest(name: string): string | undefined {
+  const isNear = (type: string) => distance(name.slice(0, 64), type) <= Math.min(2, type.length / 3);
+  return [...TYPES].find((type) => isNear(type) && !name.endsWith(`.${type}`));
+}
+
+// How many characters are added, left out or changed.
+function distance(name: string, type: string): number {
+  let row = Array.from({ length: type.length + 1 }, (_, at) => at);
+  for (let y = 0; y < name.length; y++) {
+    const above = row;
+    row = [y + 1];
+    for (let x = 0; x < type.length; x++) {
+      row.push(Math.min(row[x]! + 1, above[x + 1]! + 1, above[x]! + (type[x] === name[y] ? 0 : 1)));
+    }
+  }
+  return row.at(-1)!;
+}
+
+/** The kind of a value, for the text of an error. */
+export const kindOf = (value: unknown) => (value === null ? "null" : Array.isArray(value) ? "array" : typeof value);
 
 /** The same, where members of it lie in files. Throws TypeError for what JSON does not have. */
 export function placed(core: Core, event: Message): Message {
@@ -78,6 +108,7 @@ export class Session<State = unknown> {
 
   /** Sends text outside any turn. Never waits; throws where the host reads too little, beyond 16 MiB. */
   output(text: string, channel = "stdout"): void {
+    if (typeof text !== "string") throw new TypeError(`output() takes a string, not ${kindOf(text)}`);
     this.emit({ type: "output", content: text, channel });
   }
 

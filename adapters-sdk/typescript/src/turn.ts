@@ -6,7 +6,7 @@ import { announced, make } from "./files.js";
 import type { Message } from "./json.js";
 import type { Answer, Decision } from "./requests.js";
 import type { Running } from "./running.js";
-import { placed, put, Steer, type Event, type Session } from "./session.js";
+import { kindOf, placed, put, Steer, type Event, type Session } from "./session.js";
 import type { Category, CompactionMessage, ContextUsageMessage, LogStream, PermissionRequestMessage, PlanEntry } from "./types.js";
 import type { QuestionField, RateLimitMessage, ToolEndMessage, ToolStartMessage, ToolUpdateMessage } from "./types.js";
 import type { TurnCompleteMessage, UsageMessage } from "./types.js";
@@ -96,10 +96,13 @@ export class Turn<State = unknown> {
 
   /**
    * Sends a piece of the answer, or the pieces of an iterable until it or the turn ends: joined in order, they are the
-   * whole. Rejects with what the iterable throws.
+   * whole. Rejects with what the iterable throws. Throws TypeError for anything else.
    */
   output(text: string | AsyncIterable<string>, channel = "stdout"): Promise<void> {
-    if (typeof text !== "string") return this.#stream(text, channel);
+    if (typeof text !== "string") {
+      if (!isStream(text)) throw new TypeError(`output() takes a string or an async iterable of strings, not ${kindOf(text)}`);
+      return this.#stream(text, channel);
+    }
     if (channel !== "stdout") return this.emit({ type: "output", content: text, channel });
     if (this.#core.link.wire.held(this.#core.key) > 0) return this.emit({ type: "output", content: text, channel });
     this.#core.output(this.#running, text);
@@ -265,6 +268,8 @@ export class Turn<State = unknown> {
     this.#core.endTurn(this.#running, message, true);
   }
 }
+
+const isStream = (value: unknown) => typeof value === "object" && value !== null && Symbol.asyncIterator in value;
 
 /** What a call that has sent returns: always the same promise, by which a turn that waits for nothing is known. */
 export const DONE = Promise.resolve();

@@ -56,7 +56,8 @@ function serve(core: Core, running: Running): Promise<void> | undefined {
 
 // Not an async function: it would make three promises more, for every turn.
 function waitFor(core: Core, running: Running, served: Promise<void>, worker: number): void {
-  const completed = () => {
+  const completed = (result: unknown) => {
+    if (typeof result === "string") return failed(new TypeError("the handler returned a string; send text with turn.output()"));
     running.return();
     core.endTurn(running, COMPLETED);
     work(core, worker);
@@ -74,7 +75,7 @@ async function serveOdd(core: Core, running: Running): Promise<void> {
   if (running.large) await takeLarge(core, running);
   const script = core.ledger && scriptIn(running.text);
   if (script) await runScript(new Turn<any>(core, running), core, script);
-  else await handle(core, running);
+  else return handle(core, running);
 }
 
 const handle = (core: Core, running: Running): Promise<void> | void => current.run(running, called, core, running);
@@ -173,5 +174,7 @@ function tell(core: Core, what: string, error: unknown): void {
 function failureOf(core: Core, what: string, error: unknown): Failure {
   if (error instanceof Failure) return error;
   tell(core, what, error);
-  return new Failure(messageOf(error).toWellFormed());
+  const text = messageOf(error);
+  const name = error instanceof Error && error.name !== "Error" && error.name !== text ? `${error.name}: ` : "";
+  return new Failure((name + text).toWellFormed());
 }

@@ -56,6 +56,44 @@ test("a failure says what it is, to a core host as text", async () => {
   await peer.end();
 });
 
+test("the message of a failed turn begins with the class of the error", async () => {
+  const peer = new Peer(adapter(`if (input.content === "empty") throw new RangeError(""); if (input.content === "plain") throw new Error("it is out");
+    undefined[input.content];`));
+  peer.start("s", ALL);
+  for (const [input, message] of [
+    ["path", "TypeError: Cannot read properties of undefined (reading 'path')"],
+    ["empty", "RangeError"],
+    ["plain", "it is out"],
+  ]) {
+    assert.equal((await peer.turn("s", input, { turn_id: "t" })).at(-1).error.message, message);
+  }
+  await peer.end();
+});
+
+test("a mistake that a host would ignore is an error at its call", async () => {
+  const mistakes = {
+    "output() takes a string or an async iterable of strings, not number": "turn.output(5)",
+    "output() takes a string or an async iterable of strings, not null": "turn.output(null)",
+    "output() takes a string, not number": "turn.session.output(5)",
+    "no message of an adapter has the type 'outptu': did you mean 'output'?": 'turn.emit({ type: "outptu", content: "x" })',
+    "no message of an adapter has the type 'acme.log': use custom() for an event of your own": 'turn.emit({ type: "acme.log" })',
+    "no tool call 'c-9' was started in this turn: call toolStart() first": 'turn.toolEnd("c-9")',
+    "the handler returned a string; send text with turn.output()": 'return "hello"',
+  };
+  const handler = Object.values(mistakes).map((call, at) => `if (input.content === "${at}") { ${call}; }`).join(" ");
+  const right = 'turn.toolStart("c", "Bash"); turn.toolEnd("c"); turn.toolEnd("c"); turn.custom("acme.log");';
+  for (const form of ["async (turn, input)", "(turn, input)"]) {
+    const peer = new Peer(`import { serve } from "@trunkline/sdk"; serve(${form} => { ${handler} ${right} });`);
+    peer.start("s", ALL);
+    for (const [at, message] of Object.keys(mistakes).entries()) {
+      assert.equal((await peer.turn("s", `${at}`, { turn_id: "t" })).at(-1).error?.message, `TypeError: ${message}`);
+    }
+    const types = (await peer.turn("s", "right", { turn_id: "t" })).map((message) => message.type);
+    assert.deepEqual(types, ["tool.start", "tool.end", "custom", "turn.complete"]);
+    await peer.end();
+  }
+});
+
 test("a core host gets the four types alone", async () => {
   const body = 'turn.thinking("t"); turn.toolStart("c", "Bash", { input: 1 }); turn.toolUpdate("c", "x"); turn.plan([{ content: "p" }]);' +
     'turn.progress("p"); turn.usage({ input_tokens: 1 }); turn.error("told"); turn.output("said");';
