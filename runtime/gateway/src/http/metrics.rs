@@ -130,12 +130,6 @@ impl Metrics {
                     .set(int(value(agent)));
             }
         }
-        let counted = counters(
-            &now,
-            "trunkline_agent_counted_total",
-            "Old form of the counters with a name of their own.",
-            &["agent", "name"],
-        );
         let mut by_name: BTreeMap<&str, IntCounterVec> = BTreeMap::new();
         for agent in agents {
             for (name, count) in agent.counters.counts() {
@@ -145,8 +139,6 @@ impl Metrics {
                     counters(&now, &format!("trunkline_{name}_total"), &help, &["agent"])
                 });
                 counter.with_label_values(&[&agent.agent]).inc_by(count);
-                let labels = [&*agent.agent, name];
-                counted.with_label_values(&labels).inc_by(count);
             }
         }
         for (name, count) in cluster {
