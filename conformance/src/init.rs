@@ -282,9 +282,12 @@ fn cargo_source(sdk: Option<&Path>) -> String {
 /// A folder as pip reads it in a list of requirements.
 fn file_url(folder: &Path) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
-    let written = |byte: &u8| match plain(*byte) {
-        true => char::from(*byte).to_string(),
-        false => format!("%{byte:02X}"),
+    let written = |byte: &u8| {
+        if plain(*byte) {
+            char::from(*byte).to_string()
+        } else {
+            format!("%{byte:02X}")
+        }
     };
     format!(
         "file://{}",

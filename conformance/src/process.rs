@@ -72,9 +72,10 @@ pub(crate) struct Launch {
 impl Launch {
     /// Returns the reason why the program did not start, for its author.
     pub(crate) fn why_not(&self, error: &io::Error) -> String {
-        match is_missing(&self.command, &self.cwd) {
-            true => format!("there is no such file in {}", self.cwd.display()),
-            false => error.to_string(),
+        if is_missing(&self.command, &self.cwd) {
+            format!("there is no such file in {}", self.cwd.display())
+        } else {
+            error.to_string()
         }
     }
 }

@@ -183,9 +183,10 @@ fn each_line_of_the_journal_is_read_and_written_as_it_stands() {
             let session = wanted["session_id"].as_str().unwrap().to_owned();
             numbers.entry(session).or_default().extend(seq);
         }
-        let own = match line.from_host {
-            true => HubMessage::parse(&line.text).map(|message| message.to_line()),
-            false => RelayMessage::parse(&line.text).map(|message| message.to_line()),
+        let own = if line.from_host {
+            HubMessage::parse(&line.text).map(|message| message.to_line())
+        } else {
+            RelayMessage::parse(&line.text).map(|message| message.to_line())
         };
         let (written, validator) = match own {
             Ok(written) => {

@@ -116,9 +116,10 @@ fn selected(arguments: &MatrixArguments) -> Result<BTreeMap<Side, Vec<&'static C
         };
         let wanted = of_side(&arguments.cases);
         let except = of_side(&arguments.manner.except);
-        let mut cases = match wanted.is_empty() && !arguments.cases.is_empty() {
-            true => Vec::new(),
-            false => run::select(side, &wanted)?,
+        let mut cases = if wanted.is_empty() && !arguments.cases.is_empty() {
+            Vec::new()
+        } else {
+            run::select(side, &wanted)?
         };
         if !except.is_empty() {
             let except = run::select(side, &except)?;

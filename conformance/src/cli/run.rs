@@ -391,9 +391,10 @@ fn read_seed(text: &str) -> Result<u64, String> {
 }
 
 fn check_time_scale(factor: f64) -> Result<(), String> {
-    match factor.is_finite() && (0.1..=1_000.0).contains(&factor) {
-        true => Ok(()),
-        false => Err("--time-scale takes a factor from 0.1 to 1000".to_owned()),
+    if factor.is_finite() && (0.1..=1_000.0).contains(&factor) {
+        Ok(())
+    } else {
+        Err("--time-scale takes a factor from 0.1 to 1000".to_owned())
     }
 }
 

@@ -127,9 +127,10 @@ impl Denials {
             if !self.sessions.contains_key(&session) {
                 continue;
             }
-            let (kind, member, value) = match question {
-                true => ("input.response", "cancelled", true),
-                false => ("permission.response", "approved", false),
+            let (kind, member, value) = if question {
+                ("input.response", "cancelled", true)
+            } else {
+                ("permission.response", "approved", false)
             };
             let mut answer = json!({"type":kind,"session_id":session,"request_id":request});
             answer[member] = value.into();

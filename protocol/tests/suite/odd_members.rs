@@ -199,9 +199,10 @@ fn one_odd_element_makes_the_whole_array_or_map_absent() {
             _ => return,
         };
         let given = member.given(&[&spoilt.to_string()]);
-        match member.required {
-            true => member.assert_bad(given, Why::WrongType),
-            false => assert_eq!(given, member.absent(), "{}", member.at()),
+        if member.required {
+            member.assert_bad(given, Why::WrongType)
+        } else {
+            assert_eq!(given, member.absent(), "{}", member.at())
         }
     });
 }

@@ -191,9 +191,10 @@ impl Session {
             progress,
             session: self.clone(),
         };
-        match is_posted {
-            true => self.post(pending).await?,
-            false => self.command(SessionCommand::Send(pending)).await?,
+        if is_posted {
+            self.post(pending).await?
+        } else {
+            self.command(SessionCommand::Send(pending)).await?
         }
         Ok(turn)
     }

@@ -208,9 +208,10 @@ pub(crate) async fn fetch(
             blocking(move || into.write_all_at(&piece.bytes, piece.at)).await?;
         }
     }
-    match at == end.size && hex(&hash.finalize()) == sha256 {
-        true => Ok(true),
-        false => Err(other()),
+    if at == end.size && hex(&hash.finalize()) == sha256 {
+        Ok(true)
+    } else {
+        Err(other())
     }
 }
 

@@ -117,13 +117,14 @@ impl Marks {
         if let Some(seen) = lock(&self.0.seen).get_mut(&space) {
             seen.last = seen.last.max(number);
         }
-        match number > before {
-            true => Ok(()),
-            false => Err(self.is_lost(
+        if number > before {
+            Ok(())
+        } else {
+            Err(self.is_lost(
                 space,
                 &format!("gave the number {number} after {before}"),
                 true,
-            )),
+            ))
         }
     }
 

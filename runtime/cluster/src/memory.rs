@@ -67,9 +67,10 @@ impl Memory {
     /// Cuts a host off, as a network does: what it asks waits. `false` ends that.
     pub fn cut(&self, host: &str, is_cut: bool) {
         self.0.cut.send_modify(|cut| {
-            match is_cut {
-                true => cut.insert(host.to_owned()),
-                false => cut.remove(host),
+            if is_cut {
+                cut.insert(host.to_owned())
+            } else {
+                cut.remove(host)
             };
         });
     }
@@ -374,11 +375,12 @@ impl Fabric for Access {
             };
             let is_sent = !is_lost && inbox.try_send(letter).is_ok();
             let answered = timeout(within, async move {
-                match is_sent {
-                    true => answered
+                if is_sent {
+                    answered
                         .await
-                        .map_err(|_| io::ErrorKind::ConnectionReset.into()),
-                    false => std::future::pending().await,
+                        .map_err(|_| io::ErrorKind::ConnectionReset.into())
+                } else {
+                    std::future::pending().await
                 }
             });
             answered

@@ -342,9 +342,10 @@ fn with_ca(connect: ConnectOptions, ca: Option<&Path>) -> Result<ConnectOptions,
         why,
     };
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-    match text.contains("BEGIN CERTIFICATE") {
-        true => Ok(connect.add_root_certificates(path.to_owned())),
-        false => Err(failed("it has no certificate in PEM".to_owned())),
+    if text.contains("BEGIN CERTIFICATE") {
+        Ok(connect.add_root_certificates(path.to_owned()))
+    } else {
+        Err(failed("it has no certificate in PEM".to_owned()))
     }
 }
 

@@ -303,13 +303,14 @@ fn check(options: &NodeOptions) -> Result<(), String> {
     if options.labels.len() > LABELS {
         return Err(format!("a host has {LABELS} labels at most"));
     }
-    match (Terms::LEAST..=Terms::MOST).contains(&options.ttl) {
-        true => Ok(()),
-        false => Err(format!(
+    if (Terms::LEAST..=Terms::MOST).contains(&options.ttl) {
+        Ok(())
+    } else {
+        Err(format!(
             "a lease holds for {:?} to {:?}",
             Terms::LEAST,
             Terms::MOST
-        )),
+        ))
     }
 }
 

@@ -155,11 +155,12 @@ pub fn is_name(name: &str) -> bool {
 /// # Errors
 /// The reason, for a person.
 pub(crate) fn check_name(name: &str, what: &str) -> Result<(), String> {
-    match is_name(name) {
-        true => Ok(()),
-        false => Err(format!(
+    if is_name(name) {
+        Ok(())
+    } else {
+        Err(format!(
             "{name:?} is no {what}: it has letters, digits, `-` and `_`, from 1 to 64 of them"
-        )),
+        ))
     }
 }
 

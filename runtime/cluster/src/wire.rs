@@ -131,8 +131,9 @@ pub fn head(message: &Bytes) -> Result<(Head, Bytes), Broken> {
     let is_part = (1..=head.parts).contains(&head.part);
     let is_within =
         (1..=MOST_EPOCH).contains(&head.epoch) && (1..=MOST_EPOCH).contains(&head.first);
-    match is_part && is_within && head.batch < u64::MAX && is_name(&head.writer) {
-        true => Ok((head, message.slice(end + 1..))),
-        false => Err(unreadable("its numbers cannot be")),
+    if is_part && is_within && head.batch < u64::MAX && is_name(&head.writer) {
+        Ok((head, message.slice(end + 1..)))
+    } else {
+        Err(unreadable("its numbers cannot be"))
     }
 }

@@ -142,9 +142,10 @@ impl Acp {
     /// Prepares the start of a session's agent. Its process works in the configured directory,
     /// since it serves sessions of many directories.
     async fn prepare(&self, options: &Options) -> Result<Prepared, Error> {
-        let version = match self.agent().needs_version(options) {
-            true => version::find_version(self.common()).await,
-            false => None,
+        let version = if self.agent().needs_version(options) {
+            version::find_version(self.common()).await
+        } else {
+            None
         };
         let mut prepared = self.agent().prepare(options, version, &self.0.shared)?;
         let work_dir = &self.common().work_dir;

@@ -193,9 +193,10 @@ impl Codex {
             .cwd
             .as_ref()
             .map(|cwd| cwd.to_string_lossy().into_owned());
-        let (base, developer) = match options.replaces_system_prompt {
-            true => (options.system_prompt.clone(), None),
-            false => (None, options.system_prompt.clone()),
+        let (base, developer) = if options.replaces_system_prompt {
+            (options.system_prompt.clone(), None)
+        } else {
+            (None, options.system_prompt.clone())
         };
         let thread = ThreadOptions {
             cwd,

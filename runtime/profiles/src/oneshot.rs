@@ -411,8 +411,9 @@ impl Memory {
 }
 
 fn fresh(profile: &impl Runs, version: Option<Version>) -> Native {
-    match profile.chooses_id(version) {
-        true => Native::Chosen(uuid::Uuid::new_v4().to_string()),
-        false => Native::Unknown,
+    if profile.chooses_id(version) {
+        Native::Chosen(uuid::Uuid::new_v4().to_string())
+    } else {
+        Native::Unknown
     }
 }

@@ -512,9 +512,10 @@ impl SessionActor {
                 ActorStep::Idle => break,
                 step => self.handle_step(step),
             }
-            self.idle_since = match self.is_idle() {
-                true => self.idle_since.or_else(|| Some(Instant::now())),
-                false => None,
+            self.idle_since = if self.is_idle() {
+                self.idle_since.or_else(|| Some(Instant::now()))
+            } else {
+                None
             };
         }
         // From now on callers wait until the last block is stored. Callers that were about to join,

@@ -134,9 +134,10 @@ impl ConversationWriter {
     pub(crate) fn note(&mut self, text: &str) -> String {
         let before = self.end();
         self.speaker = None;
-        match self.is_markdown {
-            true => format!("{before}\n*{}*\n", text.replace('\n', " ")),
-            false => format!("{before}  · {text}\n"),
+        if self.is_markdown {
+            format!("{before}\n*{}*\n", text.replace('\n', " "))
+        } else {
+            format!("{before}  · {text}\n")
         }
     }
 }

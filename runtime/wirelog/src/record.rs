@@ -211,9 +211,12 @@ pub fn not_understood(line: &[u8], from_host: bool) -> Option<String> {
     if text.is_empty() {
         return None;
     }
-    let read = |head: Head<'_>| match from_host {
-        true => head.message::<HostBody>().map(drop),
-        false => head.message::<AdapterBody>().map(drop),
+    let read = |head: Head<'_>| {
+        if from_host {
+            head.message::<HostBody>().map(drop)
+        } else {
+            head.message::<AdapterBody>().map(drop)
+        }
     };
     let why: Unread = Head::read(text).and_then(read).err()?;
     Some(why.to_string())

@@ -161,13 +161,13 @@ impl Inbox {
             }
             "permission.response" => {
                 let request_id = required(fields.id("request_id"))?;
-                let session = match broken(AnySessionAnswers) {
-                    true => self
-                        .process
+                let session = if broken(AnySessionAnswers) {
+                    self.process
                         .all()
                         .into_iter()
-                        .find(|other| other.has_request(&request_id)),
-                    false => Some(session.clone()),
+                        .find(|other| other.has_request(&request_id))
+                } else {
+                    Some(session.clone())
                 };
                 if let Some(session) = session {
                     session.answer_permission(&request_id, fields);
@@ -344,9 +344,10 @@ impl Inbox {
             "sessions.list" if self.process.world.knows_resume.load(Ordering::Relaxed) => {
                 let request_id = required(fields.id("request_id"))?;
                 let result = Message::new("sessions.list.result").with("request_id", request_id);
-                let result = match varied(ListsNothing) {
-                    true => result.with("error", "the agent keeps no sessions"),
-                    false => result.with("entries", self.entries(fields)),
+                let result = if varied(ListsNothing) {
+                    result.with("error", "the agent keeps no sessions")
+                } else {
+                    result.with("entries", self.entries(fields))
                 };
                 if !broken(ListUnanswered) {
                     self.process.send_of_pipe(result.line(""));

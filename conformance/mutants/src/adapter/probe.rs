@@ -338,12 +338,12 @@ fn file(turn: &AdapterTurn, operation: &mut Operation) -> Result<Option<TurnEnd>
         }
     };
     let path = folder.join(format!("file-{}", turn.session.process.world.serial()));
-    let shown = match broken(RelativeFilePath) {
-        true => path
-            .file_name()
+    let shown = if broken(RelativeFilePath) {
+        path.file_name()
             .map(std::path::PathBuf::from)
-            .unwrap_or_default(),
-        false => path.clone(),
+            .unwrap_or_default()
+    } else {
+        path.clone()
     };
     let announcement = Message::new("file.output")
         .with("file_name", name)
@@ -353,11 +353,12 @@ fn file(turn: &AdapterTurn, operation: &mut Operation) -> Result<Option<TurnEnd>
     } else {
         announcement.with("file_mime_type", mime)
     };
-    let announcement = match turn.session.has(ExtensionSet::LARGE) {
-        true => announcement
+    let announcement = if turn.session.has(ExtensionSet::LARGE) {
+        announcement
             .with("size", bytes)
-            .with("sha256", hex(&hmac_sha256::Hash::hash(&vec![b'x'; bytes]))),
-        false => announcement,
+            .with("sha256", hex(&hmac_sha256::Hash::hash(&vec![b'x'; bytes])))
+    } else {
+        announcement
     };
     if broken(FileAnnouncedEarly) {
         turn.emit(announcement.clone())?;

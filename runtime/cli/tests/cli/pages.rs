@@ -201,9 +201,10 @@ fn agents(described: &[Value]) -> String {
         let name = &profile["name"];
         let agent = &profile["agent"];
         let text = |value: &Value| value.as_str().unwrap_or_default().replace('|', "\\|");
-        let name = match has_page(profile) {
-            true => format!("[`{0}`]({0}.md)", text(name)),
-            false => format!("`{}`", text(name)),
+        let name = if has_page(profile) {
+            format!("[`{0}`]({0}.md)", text(name))
+        } else {
+            format!("`{}`", text(name))
         };
         let tested = agent["tested"].as_str().unwrap_or("no");
         table += &format!(

@@ -145,9 +145,10 @@ impl Connect for Scripts {
         let (pipe, script) = Script::pair();
         let ended = |_| ConnectError::permanent("the test is over");
         self.hosts.send(script).await.map_err(ended)?;
-        Ok(match self.is_remote {
-            true => pipe.over_network(),
-            false => pipe,
+        Ok(if self.is_remote {
+            pipe.over_network()
+        } else {
+            pipe
         })
     }
 }

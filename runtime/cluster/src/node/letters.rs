@@ -385,9 +385,10 @@ impl SharedNode {
                 ids.push(id);
             }
             let letter = Inherit { ids };
-            let answer = match heir == self.at.host {
-                true => Ok(self.inherit(letter)),
-                false => self.ask(&heir, INHERIT, &letter, CONNECTS).await,
+            let answer = if heir == self.at.host {
+                Ok(self.inherit(letter))
+            } else {
+                self.ask(&heir, INHERIT, &letter, CONNECTS).await
             };
             if !matches!(answer, Ok(LetterReply::Done)) {
                 tracing::debug!(

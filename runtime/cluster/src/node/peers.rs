@@ -149,18 +149,19 @@ impl SharedNode {
             None => "no host takes further sessions".to_owned(),
         };
         for host in candidates(id.as_str(), &needs, &alive) {
-            let answer = match host.host == self.at.host {
-                true => match self.take_new(id, agent).await {
+            let answer = if host.host == self.at.host {
+                match self.take_new(id, agent).await {
                     Ok(true) => return Ok(SessionLocation::Here),
                     Ok(false) => LetterReply::Exists,
                     Err(why) => LetterReply::Not(why),
-                },
-                false => match self.place_at(&host.host, id, agent).await {
+                }
+            } else {
+                match self.place_at(&host.host, id, agent).await {
                     Ok(answer) => answer,
                     Err(error) => {
                         LetterReply::Not(format!("{} does not answer: {error}", host.host))
                     }
-                },
+                }
             };
             match answer {
                 LetterReply::Done => return Ok(SessionLocation::There(host.host.clone())),

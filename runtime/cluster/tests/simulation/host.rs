@@ -205,9 +205,10 @@ impl Host {
     }
 
     async fn change(&self) {
-        let woken = std::future::poll_fn(|context| match self.changed.take() {
-            true => Poll::Ready(()),
-            false => {
+        let woken = std::future::poll_fn(|context| {
+            if self.changed.take() {
+                Poll::Ready(())
+            } else {
                 self.waits.set(Some(context.waker().clone()));
                 Poll::Pending
             }

@@ -96,9 +96,12 @@ impl EnvValue {
             Self::FromEnv(variable) => host(variable.as_ref()).ok_or(EnvProblem::NotSet),
             Self::FromFile(path) => read_file(path),
         };
-        let value = read.and_then(|value| match value.as_bytes().contains(&0) {
-            true => Err(EnvProblem::Nul),
-            false => Ok(value),
+        let value = read.and_then(|value| {
+            if value.as_bytes().contains(&0) {
+                Err(EnvProblem::Nul)
+            } else {
+                Ok(value)
+            }
         });
         value.map_err(|problem| EnvError {
             name: name.to_owned(),

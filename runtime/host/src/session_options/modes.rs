@@ -130,9 +130,10 @@ impl<'c> Ladder<'c> {
 
 /// Returns true if a word means this mode, in any case, or as the last part of a URL.
 fn is(known: &str, word: &str) -> bool {
-    let word = match word.contains("://") {
-        true => word.rsplit(['#', '/']).next().unwrap_or(word),
-        false => word,
+    let word = if word.contains("://") {
+        word.rsplit(['#', '/']).next().unwrap_or(word)
+    } else {
+        word
     };
     known.eq_ignore_ascii_case(word)
 }

@@ -517,9 +517,10 @@ impl AcpAgent {
     ) -> Result<(), Error> {
         let (skills, warnings) = skills::parse(&options.skills);
         prepared.warnings.extend(warnings);
-        let skills = match skills.is_empty() {
-            true => None,
-            false => Some(shared.skills(&skills)?),
+        let skills = if skills.is_empty() {
+            None
+        } else {
+            Some(shared.skills(&skills)?)
         };
         let prompt = options.system_prompt.as_deref();
         let prompt = prompt.map(|prompt| shared.prompt(prompt)).transpose()?;

@@ -320,11 +320,12 @@ fn without_bypass(settings: &ClaudeCode, args: &[String]) -> Result<(), Error> {
     let is_bypass = |arg: &String| {
         arg.contains("dangerously-skip-permissions") || arg.contains("bypassPermissions")
     };
-    match args.iter().any(is_bypass) && !settings.is_dangerous() {
-        true => Err(Error::refused(
+    if args.iter().any(is_bypass) && !settings.is_dangerous() {
+        Err(Error::refused(
             "an argument skips permissions; that must be configured: `\"dangerous\": true` in `claude_code`",
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

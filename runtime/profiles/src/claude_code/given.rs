@@ -51,16 +51,18 @@ impl SessionFiles {
         };
         let (servers, wrong) = mcp::parse_values(said, &options.env, McpVariables::LeftToAgent);
         warnings.extend(wrong);
-        let mcp = match servers.is_empty() {
-            true => None,
-            false => Some(mcp::private_file(&mcp::claude_config(&servers))?),
+        let mcp = if servers.is_empty() {
+            None
+        } else {
+            Some(mcp::private_file(&mcp::claude_config(&servers))?)
         };
         let (skills, wrong) = skills::parse(&options.skills);
         warnings.extend(wrong);
         let commands = commands(&settings.commands_dir, &skills, warnings);
-        let folder = match skills.is_empty() && commands.is_empty() && settings.agent.is_none() {
-            true => None,
-            false => Some(SkillsFolder::new(&skills)?),
+        let folder = if skills.is_empty() && commands.is_empty() && settings.agent.is_none() {
+            None
+        } else {
+            Some(SkillsFolder::new(&skills)?)
         };
         let mut agent = None;
         if let Some(folder) = &folder {
@@ -81,12 +83,11 @@ impl SessionFiles {
             .as_deref()
             .map(Carrier::for_prompt)
             .transpose()?;
-        let settings = match settings.sandbox {
-            true => {
-                let sandboxed = sandboxed(settings, options)?.to_string();
-                Some(private_file::write("settings-", ".json", &sandboxed)?)
-            }
-            false => None,
+        let settings = if settings.sandbox {
+            let sandboxed = sandboxed(settings, options)?.to_string();
+            Some(private_file::write("settings-", ".json", &sandboxed)?)
+        } else {
+            None
         };
         Ok(Self {
             mcp,

@@ -118,9 +118,10 @@ pub(super) fn exec(run: &ExecArguments<'_>) -> Launch {
         launch = config(launch, "model_reasoning_effort", &quote_toml(effort));
     }
     if let Some(base) = run.base {
-        let key = match since().has("model_instructions_file", run.version) {
-            true => "model_instructions_file",
-            false => "experimental_instructions_file",
+        let key = if since().has("model_instructions_file", run.version) {
+            "model_instructions_file"
+        } else {
+            "experimental_instructions_file"
         };
         launch = config(launch, key, &quote_toml(&base.to_string_lossy()));
     }

@@ -79,9 +79,10 @@ impl FailedRequest {
             );
             return Self::new(RequestProgress::NoServer, Category::Timeout, &text);
         }
-        let (reached, what) = match error.is_connect() {
-            true => (RequestProgress::NoServer, "no connection to"),
-            false => (RequestProgress::Perhaps, "no answer from"),
+        let (reached, what) = if error.is_connect() {
+            (RequestProgress::NoServer, "no connection to")
+        } else {
+            (RequestProgress::Perhaps, "no answer from")
         };
         let why = innermost(&error);
         let hint = if why.contains("UnknownIssuer") {

@@ -37,9 +37,10 @@ impl Extras {
         let mut given = profile.give(options, &skills, &servers);
         warnings.append(&mut given.warnings);
         let instructions = options.system_prompt.as_deref();
-        let preface = match given.finds_skills {
-            true => instructions.map(str::to_owned),
-            false => skills.after(instructions, &mut warnings),
+        let preface = if given.finds_skills {
+            instructions.map(str::to_owned)
+        } else {
+            skills.after(instructions, &mut warnings)
         };
         Self {
             warnings,

@@ -382,9 +382,10 @@ fn stop(place: &Place) -> Step {
     hub.turn("s", "FAKE:text osprey-one")?.says(HELLO)?;
     let id = hub.input("s", "FAKE:slow:400:0.1")?;
     // If an answer arrives in one piece, none of it precedes the stop.
-    let first = match place.agent.streams {
-        true => hub.until("s", "output")?.0,
-        false => place.model.waits_for("FAKE:slow").map(|()| Value::Null)?,
+    let first = if place.agent.streams {
+        hub.until("s", "output")?.0
+    } else {
+        place.model.waits_for("FAKE:slow").map(|()| Value::Null)?
     };
     hub.send(&json!({"type": "stop", "session_id": "s", "turn_id": id}))?;
     let asked = Instant::now();

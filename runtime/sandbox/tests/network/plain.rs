@@ -158,9 +158,10 @@ async fn each_request_of_a_connection_is_judged() {
         ] {
             for dribbles in [false, true] {
                 let before = server.heads().len();
-                let mut client = match is_tunnel {
-                    true => fixture.tunnel(&to).await,
-                    false => fixture.connect().await,
+                let mut client = if is_tunnel {
+                    fixture.tunnel(&to).await
+                } else {
+                    fixture.connect().await
                 };
                 let all = good.clone() + &last;
                 if dribbles {

@@ -223,9 +223,10 @@ impl SessionActor {
                 let hidden = Json::from_serialize(&serde_json::json!({"redacted": true})).ok();
                 let values = response.values.clone().map(|values| {
                     let shown = values.into_iter().filter_map(|(field, value)| {
-                        match is_shown(request, &field) {
-                            true => Some((field, value)),
-                            false => Some((field, hidden.clone()?)),
+                        if is_shown(request, &field) {
+                            Some((field, value))
+                        } else {
+                            Some((field, hidden.clone()?))
                         }
                     });
                     shown.collect()

@@ -204,13 +204,12 @@ impl AdapterSession {
                 .remember(self.native_id.clone(), Self::memory(&mut state));
         }
         let said = broken(CloseCompletesRunning) || broken(CloseCompletesIdle);
-        match said || broken(CloseReleasesPaused) {
-            true => {
-                state.phase = AdapterPhase::Closed;
-                state.pauses = 0;
-                self.schedule(&mut state);
-            }
-            false => self.fall_silent(&mut state),
+        if said || broken(CloseReleasesPaused) {
+            state.phase = AdapterPhase::Closed;
+            state.pauses = 0;
+            self.schedule(&mut state);
+        } else {
+            self.fall_silent(&mut state)
         }
         state.settle(broken(CloseKeepsRequests));
         drop(state);

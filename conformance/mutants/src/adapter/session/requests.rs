@@ -81,12 +81,13 @@ impl AdapterSession {
             return;
         };
         state.requests.remove(&request_id);
-        let answer = match self.has(ExtensionSet::CONTROL) {
-            true => decision(approved, fields, &choices),
-            false => HostReply {
+        let answer = if self.has(ExtensionSet::CONTROL) {
+            decision(approved, fields, &choices)
+        } else {
+            HostReply {
                 approved,
                 ..HostReply::default()
-            },
+            }
         };
         if broken(SecondAnswerCounts) && !answer.approved {
             state

@@ -102,9 +102,10 @@ fn installed_agents_are_for_this_user_and_the_page_and_for_a_token_that_names_th
     assert_eq!(ids(&named.get("/v1/agents").must_be(200).json()), ["codex"]);
     for path in ["", "/history", "/inputs"] {
         let path = format!("/v1/sessions/{id}{path}");
-        match path.ends_with("inputs") {
-            true => plain.post(&path, &json!({ "content": "x" })).must_be(404),
-            false => plain.get(&path).must_be(404),
+        if path.ends_with("inputs") {
+            plain.post(&path, &json!({ "content": "x" })).must_be(404)
+        } else {
+            plain.get(&path).must_be(404)
         };
     }
     named.get(&format!("/v1/sessions/{id}")).must_be(200);

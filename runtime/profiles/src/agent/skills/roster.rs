@@ -32,14 +32,13 @@ impl Roster {
     pub(crate) fn from_skills(skills: &[Value], warnings: &mut Vec<String>) -> Self {
         let (skills, wrong) = super::parse(skills);
         warnings.extend(wrong);
-        let listing = match skills.is_empty() {
-            true => None,
-            false => {
-                let text = format!("{PREAMBLE}\n\n{}", document::listing(&skills));
-                let composed = SystemPrompt::new().section(SECTION, text).compose();
-                warnings.extend(composed.cuts.iter().map(ToString::to_string));
-                Some(composed.text)
-            }
+        let listing = if skills.is_empty() {
+            None
+        } else {
+            let text = format!("{PREAMBLE}\n\n{}", document::listing(&skills));
+            let composed = SystemPrompt::new().section(SECTION, text).compose();
+            warnings.extend(composed.cuts.iter().map(ToString::to_string));
+            Some(composed.text)
         };
         Self {
             skills,

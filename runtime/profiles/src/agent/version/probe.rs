@@ -99,12 +99,13 @@ async fn ask(launch: &Launch, deadline: Duration) -> Result<ProbeResult, Error> 
         end: ProcessEnd { stderr, .. },
     } = hear(launch.clone().arg("--version"), deadline).await?;
     let version = Version::parse(&said).or_else(|| Version::parse(&stderr));
-    Ok(version.ok_or_else(|| match is_late {
-        true => format!(
-            "`{name} --version` was not done within {} s",
-            deadline.as_secs()
-        ),
-        false => {
+    Ok(version.ok_or_else(|| {
+        if is_late {
+            format!(
+                "`{name} --version` was not done within {} s",
+                deadline.as_secs()
+            )
+        } else {
             let said = if said.trim().is_empty() {
                 &stderr
             } else {
