@@ -53,6 +53,9 @@ MISTAKES = {
     "no message of an adapter has the type 'acme.note': use custom() for an event of your own": lambda turn: turn.emit(
         "acme.note"
     ),
+    "no message of an adapter has the type 'user.input': use custom() for an event of your own": lambda turn: turn.emit(
+        "user.input", content="x"
+    ),
     "no tool call 'c-9' was started in this turn: call tool_start() first": lambda turn: turn.tool_end("c-9"),
     "the handler returned str; send text with turn.output()": lambda turn: "hello",
     "input_tokens of usage must be of the type integer, not str": lambda turn: turn.usage(input_tokens="many"),
