@@ -43,7 +43,7 @@ function nearest(name: string): string | undefined {
   return [...TYPES].find((type) => isNear(type) && !name.endsWith(`.${type}`));
 }
 
-// How many characters are added, left out or changed.
+// Number of characters that are added, left out or changed.
 function distance(name: string, type: string): number {
   let row = Array.from({ length: type.length + 1 }, (_, at) => at);
   for (let y = 0; y < name.length; y++) {

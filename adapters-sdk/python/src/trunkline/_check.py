@@ -24,7 +24,7 @@ PYTHON: dict[str, tuple[type, ...]] = {
 
 
 def check_event(event: Message) -> None:
-    """Refuses at its call what an author must not send: a TypeError, or a ValueError."""
+    """Rejects an event that an author must not send, by TypeError or ValueError."""
     kind = event["type"]
     if kind in OURS:
         raise ValueError(f"{kind} is sent by the package itself")
@@ -35,7 +35,7 @@ def check_event(event: Message) -> None:
 
 
 def check_members(message: Message, given_later: frozenset[str] = frozenset({"session_id"})) -> None:
-    """Refuses members that the type of a message does not have, and values of another type than JSON's."""
+    """Rejects unknown members, values of a wrong type, and a message without a required member, by TypeError."""
     type = message["type"]
     kinds = FIELDS[type]
     for name, value in message.items():

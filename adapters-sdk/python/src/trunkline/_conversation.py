@@ -77,11 +77,11 @@ class PendingRequest:
 
 @dataclass(frozen=True)
 class SteerResult:
-    """Whether the agent accepted an input during a turn. It is true if it did."""
+    """The reply of the agent to an input during a turn: true if it accepted the input."""
 
     delivered: bool
     reason: str | None = None
-    """Why it did not: it takes no input during a turn, the turn is queued or has ended, or a reason of its own."""
+    """The cause of a refusal: the agent takes no input during a turn, the turn is queued or has ended, or its own reason."""
 
     def __bool__(self) -> bool:
         return self.delivered
