@@ -340,7 +340,7 @@ pub(crate) fn discover(file: Option<&Path>) -> Result<Option<Document>, CliError
     Document::discover(file, |name| std::env::var_os(name)).map_err(|error| wrong_file(&error))
 }
 
-/// Finds and reads the configuration file, or that of the running daemon if there is none.
+/// Finds and reads the configuration file; if there is none, the running daemon's.
 ///
 /// # Errors
 /// The file cannot be read or is not JSON.

@@ -137,7 +137,7 @@ fn each_scope_may_do_its_own_and_what_is_anothers_is_not_there() {
             && !of_none.get("/v1/sessions").body.contains(&id)
     );
     assert_eq!(of_none.get("/v1/agents").json()["agents"], json!([]));
-    // The process of an agent is that of all sessions: its texts are only for who sees them all.
+    // One process serves all sessions of an agent: only clients that see all of them get its texts.
     for (who, sees_texts) in [
         (&owner, false),
         (&other, false),
