@@ -259,7 +259,7 @@ mod tests {
         assert!(why(r#"{"base_url":"http://x/","headers":{"a b":"y"}}"#).contains("a b"));
         assert!(
             why(r#"{"base_url":"http://x/","headers":{"X-A":"y","x-a":"z"}}"#)
-                .contains("x-a is there twice")
+                .contains("x-a occurs twice")
         );
         let secret = why(r#"{"base_url":"http://x/","headers":{"X-Key":"hunter2\n"}}"#);
         assert!(
