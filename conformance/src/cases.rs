@@ -61,7 +61,6 @@ static HOST: &[&[CaseRun]] = &[
     host::delivery::RUNS,
     host::properties::RUNS,
     host::relay::RUNS,
-    host::journal::RUNS,
 ];
 
 /// All cases of a side, in the order of the reports.

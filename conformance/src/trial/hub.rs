@@ -233,19 +233,6 @@ impl Trial {
         Ok(())
     }
 
-    /// The line of a message, without its LF.
-    pub(crate) fn line_of(&self, seen: &ReceivedMessage) -> Arc<[u8]> {
-        let line = self
-            .history
-            .scan(seen.index, |_, record| match &record.event {
-                RecordedEvent::Adapter { bytes, .. } | RecordedEvent::Host { bytes, .. } => {
-                    Some(Arc::clone(bytes))
-                }
-                _ => None,
-            });
-        line.unwrap_or_default()
-    }
-
     /// Waits for a message that a hub receives of a session, or fails under this case's clause.
     ///
     /// # Errors

@@ -749,11 +749,11 @@ pub(super) fn find_reference(text: &str) -> Option<&str> {
 
 /// Returns `true` if a message is of a type, of one of several, of `any`, or an `entry` of a journal.
 fn is_of(seen: &ReceivedMessage, kinds: &str) -> bool {
-    match kinds {
+    kinds.split('|').any(|kind| match kind {
         "any" => true,
         "entry" => seen.is_entry(),
-        kinds => kinds.split('|').any(|kind| kind == seen.kind()),
-    }
+        kind => kind == seen.kind(),
+    })
 }
 
 /// Returns `true` if a list has an element, or a text a part; of other values the JSON is the text.
@@ -943,6 +943,13 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             Ok(NamedResult::Data(
                 p.read_string(step, 0).repeat(count as usize).into(),
             ))
+        }),
+    ),
+    (
+        "uppercase",
+        Find(|p, step| {
+            let text = p.read_string(step, 0).to_uppercase();
+            Ok(NamedResult::Data(text.into()))
         }),
     ),
     (
@@ -1145,7 +1152,13 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         "reading",
         Act(|p, step| {
             let paused = step.read_word(0)? == "off";
-            p.t.with_process(|process| process.pause_reading(paused))
+            match step.words().nth(1).and_then(|name| p.names.get(name)) {
+                Some(NamedResult::Hub(hub)) => {
+                    hub.pause_reading(paused);
+                    Ok(())
+                }
+                _ => p.t.with_process(|process| process.pause_reading(paused)),
+            }
         }),
     ),
     // The process.
