@@ -19,6 +19,7 @@ use trunkline_core::{
 use trunkline_process::{ChildSpec, Inherit, ShownArguments};
 use trunkline_protocol::{AgentState, Extensions, SessionStart};
 use trunkline_redact::{self as redact, HeldSecrets, SecretInputs};
+use trunkline_sandbox::resolve_guarded;
 
 use crate::{
     config::{AgentConfig, EnvError, EnvValue, Limits, OnAdapterExit, Profile, Unenforced},
@@ -168,26 +169,35 @@ pub(crate) fn offered(config: &AgentConfig) -> Extensions {
 /// The folders that files may come from, besides each session's own ([file.4]). To be called before
 /// the adapter runs: where their paths lead is found out here, once.
 ///
-/// A sandboxed adapter writes to folders that the host sees too. A link that an earlier run left in
-/// one of them must not become a root elsewhere, so a root that leads out of another one is none.
+/// A sandboxed adapter writes to folders that the host sees too. A link that it could change must
+/// not become a root elsewhere, so a folder that such a link leads to is none.
 pub(crate) fn roots(config: &AgentConfig) -> Vec<Pinned> {
     let folders = config.file_roots.iter().cloned().chain(work_dir(config));
-    let roots: Vec<_> = folders
+    let guarded = |root: &Pinned| {
+        let is_guarded = resolve_guarded(root.named()).as_deref() == Some(root.real());
+        if !is_guarded {
+            tracing::warn!(agent = config.id, folder = ?root, "no file may come from there: an agent in a sandbox can change a link on the way");
+        }
+        is_guarded
+    };
+    folders
         .filter_map(|folder| {
             Pinned::new(&folder)
                 .inspect_err(|error| tracing::warn!(agent = config.id, %error, "no file may come from there"))
                 .ok()
         })
-        .collect();
-    let is_sandboxed = config.sandbox.is_some();
-    let stays = |root: &&Pinned| {
-        let leads_out = is_sandboxed && roots.iter().any(|other| root.leads_out_of(other));
-        if leads_out {
-            tracing::warn!(agent = config.id, folder = ?root, "no file may come from there: a link leads out of a root");
-        }
-        !leads_out
-    };
-    roots.iter().filter(stays).cloned().collect()
+        .filter(guarded)
+        .collect()
+}
+
+/// Registers the folders that sandboxed agents may write: no path of an agent may lead through a
+/// link in one of them from now on. For a program that looks at some agents of a configuration; a
+/// host does so for its own. Reads metadata of files, so it blocks.
+pub fn guard_writable<'a>(agents: impl IntoIterator<Item = &'a AgentConfig>) {
+    let sandboxed = agents
+        .into_iter()
+        .filter_map(|agent| Some((&*agent.id, agent.sandbox.as_ref()?, work_dir(agent)?)));
+    trunkline_sandbox::guard_writable(sandboxed);
 }
 
 /// Returns the rules for the core.

@@ -328,6 +328,7 @@ impl HostBuilder {
             lasting_rules: LastingRules::default(),
             made: AtomicUsize::new(0),
         };
+        agent::guard_writable(self.agents.values().map(|(agent, _)| agent));
         parts.cover(self.agents.values().map(|(agent, _)| agent), self.journal);
         let mut agents = Agents {
             default_agent: self.default_agent.or(self.first),

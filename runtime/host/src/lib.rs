@@ -68,6 +68,7 @@ mod turn;
 pub mod usage;
 mod wire_form;
 
+pub use agent::guard_writable;
 pub use counters::{Counters, SessionCounters};
 pub use error::{
     BuildError, FileError, OpenError, PolicyRefusal, ReconfigureError, SendError, SpecError,

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use trunkline_protocol::{Json, Resume, SessionStart, SessionUpdate};
+use trunkline_sandbox::resolve_guarded;
 
 use self::modes::Ladder;
 use crate::{
@@ -179,7 +180,8 @@ impl AgentConfig {
     }
 
     /// Returns true if every session may work in a folder: it exists, and is in `work_dir` or one
-    /// of `allowed_dirs`, with links resolved. Reads the disk.
+    /// of `allowed_dirs`, with links resolved. None of these may lead through a link that a sandboxed
+    /// agent can change. Reads the disk.
     pub fn allows_dir(&self, dir: &Path) -> bool {
         Pinned::new(dir).is_ok_and(|dir| is_allowed_dir(self, &dir))
     }
@@ -195,7 +197,7 @@ fn is_allowed_dir(config: &AgentConfig, dir: &Pinned) -> bool {
         .allowed_dirs
         .iter()
         .chain(&work_dir)
-        .filter_map(|root| root.canonicalize().ok());
+        .filter_map(|root| resolve_guarded(root));
     allowed.any(|root| dir.starts_with(root))
 }
 

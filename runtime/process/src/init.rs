@@ -24,8 +24,8 @@
 //! over the same connection, which is a socket then, so they also hold while the host is stopped.
 //!
 //! Command line, private to this crate: `PROGRAM trunkline-init [--namespace | --reaper]
-//! [--lifeline FD [--deadline]] [--status FD [--holder]] [--bridge PORT=SOCKET] [--after N WORDS…]
-//! -- PROGRAM ARGS…`.
+//! [--lifeline FD [--deadline]] [--status FD [--holder]] [--bridge PORT=SOCKET] [--place
+//! DEVICE:INODE=PATH]… [--after N WORDS…] -- PROGRAM ARGS…`.
 
 use std::env;
 use std::ffi::{OsStr, OsString};

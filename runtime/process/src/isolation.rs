@@ -146,6 +146,9 @@ pub struct Outlet {
     pub socket: PathBuf,
 }
 
+/// Device and inode number of a mounted path, and the path.
+pub type MountIdentity = ((u64, u64), PathBuf);
+
 /// Visibility of the host's descriptors inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Descriptors {
@@ -171,9 +174,14 @@ impl fmt::Debug for Inside<'_> {
 
 impl Inside<'_> {
     /// Returns the command line of the init program, as seen inside, with the proxy's socket at
-    /// `socket`.
+    /// `socket`. The program starts only if each of `places` has this device and inode number.
     #[must_use]
-    pub fn init_line(&self, descriptors: Descriptors, socket: &Path) -> Vec<OsString> {
+    pub fn init_line(
+        &self,
+        descriptors: Descriptors,
+        socket: &Path,
+        places: Vec<MountIdentity>,
+    ) -> Vec<OsString> {
         let status = match descriptors {
             Descriptors::Passed => self.status,
             Descriptors::Lost => None,
@@ -185,6 +193,7 @@ impl Inside<'_> {
         let options = InitOptions {
             status,
             bridge,
+            places,
             command,
             ..InitOptions::new(Keep::Plain)
         };

@@ -102,7 +102,8 @@ pub use crate::error::SpawnError;
 pub use crate::exit::Exit;
 pub use crate::identity::ProcessIdentity;
 pub use crate::isolation::{
-    Attachment, Descriptors, Holder, Inside, Isolated, Isolation, IsolationError, Outlet,
+    Attachment, Descriptors, Holder, Inside, Isolated, Isolation, IsolationError, MountIdentity,
+    Outlet,
 };
 pub use crate::limits::{
     Enforcement, Enforcer, LimitSupport, Limits, raise_open_files, shown_size,

@@ -9,20 +9,21 @@ use crate::network::proxy_variables;
 use crate::support::BubblewrapTool;
 use crate::view::{FileView, MountContent, NULL_DEVICE, PROXY_SOCKET};
 use crate::{CommandLine, Inside, Network};
-use trunkline_process::Descriptors;
 use trunkline_process::loads_natively;
+use trunkline_process::{Descriptors, MountIdentity};
 
 /// Size limit of `/tmp` in bytes, which is in memory. Large files belong in `TMPDIR`.
 const TMP_BYTES: &str = "1073741824";
 
 /// Returns the command line that runs the init program in bubblewrap. The init program runs the
-/// child.
+/// child, if each of `places` has this device and inode number inside.
 pub(crate) fn command_line(
     tool: &BubblewrapTool,
     view: &FileView,
     network: &Network,
     user: (u32, u32),
     home: &OsStr,
+    places: Vec<MountIdentity>,
     inside: &Inside<'_>,
 ) -> CommandLine {
     let mut args = BwrapArguments(isolation_args(tool.disable_userns, network));
@@ -55,7 +56,7 @@ pub(crate) fn command_line(
     }
     args.push(["--"]);
     args.0
-        .extend(inside.init_line(Descriptors::Passed, Path::new(PROXY_SOCKET)));
+        .extend(inside.init_line(Descriptors::Passed, Path::new(PROXY_SOCKET), places));
     CommandLine {
         program: tool.program.clone(),
         args: args.0,

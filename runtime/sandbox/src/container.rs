@@ -174,7 +174,7 @@ pub(crate) fn command_line(
     let environment = args.push_environment(run, inside);
     let starts_init = inside.outlet.is_some();
     let mut line = if starts_init {
-        inside.init_line(Descriptors::Lost, Path::new(PROXY_SOCKET))
+        inside.init_line(Descriptors::Lost, Path::new(PROXY_SOCKET), Vec::new())
     } else {
         std::iter::once(inside.program.to_owned())
             .chain(inside.args.iter().cloned())

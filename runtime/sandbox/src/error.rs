@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use trunkline_process::IsolationError;
 
+use crate::PolicyError;
 use crate::network::AllowListError;
 
 /// Error while a sandbox is prepared. The texts read after "failed to".
@@ -64,6 +65,9 @@ pub enum SandboxError {
         /// Way in which the child could change it.
         reason: String,
     },
+    /// A policy does not allow the present target of a path.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
     /// An entry of the network list is invalid.
     #[error(transparent)]
     Network(#[from] AllowListError),

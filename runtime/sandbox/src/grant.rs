@@ -6,6 +6,11 @@ use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use trunkline_process::MountIdentity;
 
 use crate::view::RESERVED_FOLDER;
 use crate::{Inside, Sandbox, SandboxError};
@@ -79,7 +84,7 @@ pub(crate) fn follow_links(path: &Path) -> io::Result<ResolvedPath> {
             continue;
         }
         if place.links.len() == MAX_LINKS {
-            return Err(rustix::io::Errno::LOOP.into());
+            return Err(Errno::LOOP.into());
         }
         let next = std::fs::read_link(&at)?;
         if next.is_absolute() {
@@ -112,24 +117,19 @@ pub(crate) fn collect_grants(
     sandbox: &Sandbox,
     inside: &Inside<'_>,
 ) -> Result<Vec<PathGrant>, SandboxError> {
-    let mut requested = Vec::new();
-    for path in &sandbox.writable {
-        requested.push(new_grant("writable", path, PathAccess::Write)?);
-    }
-    for path in &sandbox.read_only {
-        requested.push(new_grant("read_only", path, PathAccess::Read)?);
-    }
-    let work_dir = new_grant("the working directory", inside.work_dir, PathAccess::Write)?;
-    let access = find_innermost(&requested, &work_dir.place.real)
-        .map_or(PathAccess::Write, |over| over.access);
-    requested.push(PathGrant { access, ..work_dir });
+    let requested = requested_grants(sandbox, inside.work_dir)
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?;
     for grant in &requested {
         reject_reserved(grant, inside)?;
+        for roots in &sandbox.allowed {
+            roots.check(grant)?;
+        }
     }
     let covers = cover_grants(&requested, inside)?;
     let kept = read_only_grants(&requested, inside)?;
 
-    let mut all = requested;
+    let mut all = requested.clone();
     all.extend(covers);
     all.extend(kept);
     if let Some(path) = inside.exchange {
@@ -150,8 +150,144 @@ pub(crate) fn collect_grants(
         inside.init,
         PathAccess::Read,
     )?);
-    reject_changed_links(&all)?;
+    reject_changeable_links(&all)?;
+    register_grants(inside.label, requested);
     Ok(order_grants(all))
+}
+
+/// Returns the grants of the settings and of the working directory.
+fn requested_grants(sandbox: &Sandbox, work_dir: &Path) -> Vec<Result<PathGrant, SandboxError>> {
+    let writable = sandbox.writable.iter();
+    let writable = writable.map(|path| new_grant("writable", path, PathAccess::Write));
+    let read_only = sandbox.read_only.iter();
+    let read_only = read_only.map(|path| new_grant("read_only", path, PathAccess::Read));
+    let mut requested: Vec<_> = writable.chain(read_only).collect();
+    let mut work_dir = new_grant("the working directory", work_dir, PathAccess::Write);
+    if let Ok(grant) = &mut work_dir
+        && let Some(over) = find_innermost(requested.iter().flatten(), &grant.place.real)
+    {
+        grant.access = over.access;
+    }
+    requested.push(work_dir);
+    requested
+}
+
+/// Grants of the sandboxed children of this process: of each one that was started or may be. What a
+/// child could change once is never trusted again, so nothing is removed.
+static GRANTED: RwLock<Vec<(String, Vec<PathGrant>)>> = RwLock::new(Vec::new());
+
+fn register_grants(label: &str, grants: Vec<PathGrant>) {
+    let mut granted = GRANTED.write().unwrap_or_else(PoisonError::into_inner);
+    let registered = (label.to_owned(), grants);
+    if !granted.contains(&registered) {
+        granted.push(registered);
+    }
+}
+
+/// Registers the paths that agents may write: label, sandbox and working directory of each. From now
+/// on, no grant leads through a link in one of them. To be called before any of the agents starts,
+/// because an earlier process may have changed links there. Reads metadata of files, so it blocks.
+pub fn guard_writable<'a>(agents: impl IntoIterator<Item = (&'a str, &'a Sandbox, PathBuf)>) {
+    let existing = |(label, sandbox, work_dir): (&'a str, &Sandbox, PathBuf)| {
+        let requested = requested_grants(sandbox, &work_dir);
+        (label, requested.into_iter().flatten().collect())
+    };
+    let mut all: Vec<(&str, Vec<PathGrant>)> = agents.into_iter().map(existing).collect();
+    // The target of a changed link is no folder of the agent, so the folders around links come first.
+    all.sort_by_key(|(_, grants)| grants.iter().any(|grant| !grant.place.links.is_empty()));
+    for (label, grants) in all {
+        let is_own = |grant: &&PathGrant| changeable_link(&grants, &grant.place).is_none();
+        register_grants(label, grants.iter().filter(is_own).cloned().collect());
+    }
+}
+
+/// Rejects mounted paths that another child could exchange for a link between check and mount. For
+/// containers: nothing inside compares what their engine has mounted.
+pub(crate) fn reject_exchangeable(grants: &[PathGrant], label: &str) -> Result<(), SandboxError> {
+    let granted = GRANTED.read().unwrap_or_else(PoisonError::into_inner);
+    let others: Vec<_> = granted.iter().filter(|(other, _)| other != label).collect();
+    let is_mounted = |grant: &&PathGrant| !grant.is_implied || !grant.aliases.is_empty();
+    for grant in grants.iter().filter(is_mounted) {
+        let real = &grant.place.real;
+        let over = others
+            .iter()
+            .filter_map(|(_, grants)| find_innermost(grants, real));
+        let mut over = over.filter(|over| over.access == PathAccess::Write);
+        if let Some(over) = over.find(|over| over.place.real != *real) {
+            return Err(refused_grant(
+                grant,
+                format!(
+                    "another agent in a sandbox may write in {:?}, so it could exchange the path while the container \
+                     starts; use bubblewrap, or a folder elsewhere, and restart the host",
+                    over.place.real
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns `path` without links, or `None` if a sandboxed child may change one of them. The last
+/// parts of the path may be missing. Reads metadata of files, so it blocks.
+pub fn resolve_guarded(path: &Path) -> Option<PathBuf> {
+    let (place, missing) = split_existing(&std::path::absolute(path).ok()?);
+    changeable_link(&[], &place)
+        .is_none()
+        .then(|| join_missing(place, &missing))
+}
+
+/// Returns the first link on the way to a place that a child with these grants or a registered one
+/// may change, and the granted folder that lets it.
+fn changeable_link<'a>(
+    own: &[PathGrant],
+    place: &'a ResolvedPath,
+) -> Option<(&'a SymbolicLink, PathBuf)> {
+    let granted = GRANTED.read().unwrap_or_else(PoisonError::into_inner);
+    let lists = || {
+        granted
+            .iter()
+            .map(|(_, grants)| grants.as_slice())
+            .chain([own])
+    };
+    place.links.iter().find_map(|link| {
+        let folder = link.at.parent()?;
+        let mut over = lists().filter_map(|grants| find_innermost(grants, folder));
+        let over = over.find(|over| over.access == PathAccess::Write)?;
+        Some((link, over.place.real.clone()))
+    })
+}
+
+/// Returns the device and inode number of each mounted path of the host, opened without following a
+/// link.
+///
+/// # Errors
+///
+/// A path has become a link, or is missing.
+pub(crate) fn identify_mounts(grants: &[PathGrant]) -> Result<Vec<MountIdentity>, SandboxError> {
+    let is_mounted = |grant: &&PathGrant| !grant.is_implied && grant.access >= PathAccess::Read;
+    let identify = |grant: &PathGrant| match identify_without_links(&grant.place.real) {
+        Ok(identity) => Ok((identity, grant.place.real.clone())),
+        Err(source) => Err(SandboxError::Missing {
+            list: grant.list,
+            path: grant.named.clone(),
+            source: source.into(),
+        }),
+    };
+    grants.iter().filter(is_mounted).map(identify).collect()
+}
+
+fn identify_without_links(path: &Path) -> rustix::io::Result<(u64, u64)> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut at = rustix::fs::open("/", flags, Mode::empty())?;
+    for part in path.components().skip(1) {
+        // The handle of a link is not a folder, so the next part is not found in it.
+        at = rustix::fs::openat(&at, part.as_os_str(), flags, Mode::empty())?;
+    }
+    let found = rustix::fs::fstat(&at)?;
+    if FileType::from_raw_mode(found.st_mode) == FileType::Symlink {
+        return Err(Errno::LOOP);
+    }
+    Ok((found.st_dev, found.st_ino))
 }
 
 /// Returns the home folder inside: the host's if it is granted or declared, otherwise the temporary
@@ -208,9 +344,12 @@ fn new_grant(
 
 /// Returns the innermost grant that contains `path`. Of two grants of one path, the narrower
 /// counts.
-fn find_innermost<'a>(grants: &'a [PathGrant], path: &Path) -> Option<&'a PathGrant> {
+fn find_innermost<'a>(
+    grants: impl IntoIterator<Item = &'a PathGrant>,
+    path: &Path,
+) -> Option<&'a PathGrant> {
     let over = grants
-        .iter()
+        .into_iter()
         .filter(|grant| path.starts_with(&grant.place.real));
     over.max_by_key(|grant| (path_depth(&grant.place.real), Reverse(grant.access)))
 }
@@ -390,11 +529,7 @@ fn read_only_grants(
             )));
         }
         let is_there = missing.as_os_str().is_empty();
-        let real = if is_there {
-            place.real
-        } else {
-            place.real.join(missing)
-        };
+        let real = join_missing(place, &missing);
         if !is_writable(&real) {
             continue;
         }
@@ -479,6 +614,10 @@ fn writable_grant(list: &'static str, real: &Path) -> PathGrant {
 /// Returns `path` without links. Its last parts may be missing.
 fn resolve_future_path(path: &Path) -> PathBuf {
     let (place, missing) = split_existing(path);
+    join_missing(place, &missing)
+}
+
+fn join_missing(place: ResolvedPath, missing: &Path) -> PathBuf {
     if missing.as_os_str().is_empty() {
         place.real
     } else {
@@ -503,22 +642,16 @@ fn split_existing(path: &Path) -> (ResolvedPath, PathBuf) {
     }
 }
 
-/// Rejects links in a writable folder that lead out of it. An earlier child may have created or
-/// changed them.
-fn reject_changed_links(grants: &[PathGrant]) -> Result<(), SandboxError> {
+/// Rejects links that a child may have changed, or may change before the next start.
+fn reject_changeable_links(grants: &[PathGrant]) -> Result<(), SandboxError> {
     for grant in grants {
-        for link in &grant.place.links {
-            let within =
-                find_innermost(grants, &link.at).filter(|over| over.access == PathAccess::Write);
-            if let Some(over) = within
-                && !grant.place.real.starts_with(&over.place.real)
-            {
-                let reason = format!(
-                    "{:?} is a link that the child can turn, as it may write in {:?}; name {:?} instead",
-                    link.at, over.named, grant.place.real
-                );
-                return Err(refused_grant(grant, reason));
-            }
+        if let Some((link, folder)) = changeable_link(grants, &grant.place) {
+            let reason = format!(
+                "{:?} is a link to {:?} that an agent in a sandbox can change, as it may write in {folder:?}; \
+                 remove the link, or name {:?} itself if you mean it",
+                link.at, link.target, grant.place.real
+            );
+            return Err(refused_grant(grant, reason));
         }
     }
     Ok(())

@@ -56,8 +56,11 @@
 //! The folders between a read-only path and the writable folder around it are mounted onto
 //! themselves. A mount point cannot be renamed, so the child cannot replace the read-only path.
 //!
-//! A path may be or contain a symbolic link. Its target is granted, and both names work. A link in
-//! a writable folder must not lead out of it, because an earlier child could have changed it.
+//! A path may be or contain a symbolic link. Its target is granted, and both names work. No link on
+//! the way may be in a folder that any child of this process may write, now or earlier: it could
+//! have changed the link. [`guard_writable`] names these folders before the first start. Inside
+//! bubblewrap, the init program compares each mounted path with the one that was checked, because a
+//! running child could exchange it between check and mount.
 //!
 //! # Bubblewrap
 //!
@@ -128,8 +131,9 @@ mod wrap;
 
 pub use crate::command_line::CommandLine;
 pub use crate::error::SandboxError;
+pub use crate::grant::{guard_writable, resolve_guarded};
 pub use crate::podman::{Container, sweep_containers};
-pub use crate::policy::{AgentConfinement, NarrowedConfinement, Policy, PolicyError};
+pub use crate::policy::{AgentConfinement, AllowedRoots, NarrowedConfinement, Policy, PolicyError};
 pub use crate::sandbox::{Backend, Network, Sandbox};
 pub use crate::support::{BackendSupport, check_backend};
 pub use crate::wrap::wrap;

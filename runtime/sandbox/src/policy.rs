@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::grant::follow_links;
+use crate::grant::{PathAccess, PathGrant, follow_links};
 use crate::network::{AllowList, AllowListError};
 use crate::{Backend, Network, Sandbox};
 use trunkline_process::Containment;
@@ -353,6 +353,9 @@ impl Policy {
             writable: roots(&self.writable),
             read_only: roots(&self.read_only),
         };
+        if !sandbox.allowed.contains(&roots) {
+            sandbox.allowed.push(roots.clone());
+        }
         for path in &mut sandbox.writable {
             *path = roots.check_writable("writable", place(path)?)?;
         }
@@ -380,7 +383,8 @@ impl Policy {
 
 /// Allowed folders, without links. `None` allows everything, with one exception: since writable
 /// paths can also be read, a list of readable folders limits them as well.
-struct AllowedRoots {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowedRoots {
     writable: Option<Vec<PathBuf>>,
     read_only: Option<Vec<PathBuf>>,
 }
@@ -388,6 +392,18 @@ struct AllowedRoots {
 impl AllowedRoots {
     fn may_write(&self, path: &Path) -> bool {
         is_within_any(path, self.writable.as_deref().or(self.read_only.as_deref()))
+    }
+
+    /// Checks the present target of a grant.
+    pub(crate) fn check(&self, grant: &PathGrant) -> Result<(), PolicyError> {
+        let real = grant.place.real.clone();
+        match grant.access {
+            PathAccess::Write => self.check_writable(grant.list, real),
+            PathAccess::Covered | PathAccess::Masked | PathAccess::Read => {
+                self.check_readable(grant.list, real)
+            }
+        }
+        .map(drop)
     }
 
     fn check_writable(&self, list: &'static str, path: PathBuf) -> Result<PathBuf, PolicyError> {

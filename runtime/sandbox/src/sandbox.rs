@@ -2,6 +2,8 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
+use crate::policy::AllowedRoots;
+
 /// Files and network that a child may use.
 ///
 /// Working directory, private folder and exchange folders are granted at the same absolute paths as
@@ -22,6 +24,9 @@ pub struct Sandbox {
     /// Programs that the child starts. If they exist outside, bubblewrap must not hide them. No
     /// configuration file names them: the program that knows the profiles sets them.
     pub programs: Vec<OsString>,
+    /// Limits of policies for the paths above and the working directory, without links. Set by
+    /// [`Policy::narrow`](crate::Policy::narrow), and checked again at each start.
+    pub allowed: Vec<AllowedRoots>,
 }
 
 /// Program that creates sandboxes.
@@ -69,6 +74,7 @@ impl Sandbox {
             network: Network::None,
             user: None,
             programs: Vec::new(),
+            allowed: Vec::new(),
         }
     }
 }

@@ -106,10 +106,12 @@ pub fn wrap(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<CommandLine, Sandb
                 &sandbox.network,
                 user,
                 &home,
+                grant::identify_mounts(&grants)?,
                 inside,
             ))
         }
         Backend::Podman { image, options } | Backend::Docker { image, options } => {
+            grant::reject_exchangeable(&grants, inside.label)?;
             let machine = container::HostProperties::read(sandbox.backend.program())?;
             if let Some(variables) = container::variables_file_content(inside)? {
                 write_new(

@@ -229,6 +229,8 @@ impl DoctorArgs {
         self.agents
             .iter()
             .for_each(|id| target::add_built_in(config, id));
+        // Also by those that are not checked.
+        trunkline_host::guard_writable(&config.agents);
         if let Some(unknown) = self.agents.iter().find(|id| config.agent(id).is_none()) {
             return Err(target::no_agent(Some(unknown), config));
         }

@@ -6,7 +6,8 @@ use trunkline_testing::skipped;
 use super::{
     Home, Ran,
     gateway::Daemon,
-    journal::{Serving, Socket, start},
+    journal::{Serving, Socket, input, start},
+    reload::Reloading,
 };
 
 /// Turns every folder that it may write to into a link to the host's `/etc`, and names files below.
@@ -317,4 +318,145 @@ fn a_sandboxed_adapter_sees_nothing_of_the_folder_of_its_daemon() {
             .all(|learnt| learnt == "nothing");
         assert_eq!(sees_nothing, agent == "boxed", "{agent}: {said}");
     }
+}
+
+/// Runs what an input says as Python, and reports the result.
+const OBEDIENT: &str = r#"
+import json, os, sys
+
+def send(**message):
+    print(json.dumps(message), flush=True)
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["type"] == "user.input":
+        session = message["session_id"]
+        try:
+            said = str(eval(message["content"]))
+        except OSError as error:
+            said = error.strerror
+        send(type="output", session_id=session, content="did " + said)
+        if message["content"] == "'name'":
+            send(type="file.output", session_id=session, file_path=os.getcwd() + "/key")
+        send(type="turn.complete", session_id=session)
+"#;
+
+/// Two agents, of which `a` may write the folder around that of `b`, and a folder that neither may
+/// read. `a` works in its folder through a link that none of them can change.
+struct Conspiracy {
+    home: Home,
+    swap: String,
+}
+
+impl Conspiracy {
+    /// Returns `None` on a machine without bubblewrap.
+    fn new(policy: bool) -> Option<Self> {
+        let home = Home::new();
+        let at = |path: &str| home.path().join(path);
+        std::fs::create_dir_all(at("w/b")).unwrap();
+        std::fs::create_dir(at("secret")).unwrap();
+        std::os::unix::fs::symlink(at("w"), at("link")).unwrap();
+        home.file("secret/key", "the secret");
+        home.file("policy.json", &json!({ "writable": [at("w")] }).to_string());
+        let agent = |id: &str, work_dir: &str| {
+            json!({ "id": id, "sandbox": { "backend": "bubblewrap" }, "unenforced": "allow",
+                "external": { "command": "python3", "args": ["-c", OBEDIENT], "work_dir": at(work_dir) } })
+        };
+        let mut config = json!({ "agents": [agent("a", "link"), agent("b", "w/b")] });
+        if policy {
+            config["runtime"]["policy"] = json!(at("policy.json"));
+        }
+        home.file("t.json", &config.to_string());
+        let doctor = home.run(["--config", "t.json", "doctor", "--json"]);
+        let doctor: Value = serde_json::from_str(&doctor.stdout).unwrap();
+        if doctor["agents"][0]["status"] == "fail" {
+            skipped(&format!("no bubblewrap: {doctor}"));
+            return None;
+        }
+        let secret = at("secret");
+        let swap = format!("os.rename('b', 'b.old') or os.symlink({secret:?}, 'b')");
+        Some(Self { home, swap })
+    }
+
+    /// Returns the lines that a session receives for one input.
+    fn run(
+        host: &mut Reloading,
+        agent: &str,
+        session: &str,
+        code: &str,
+        cwd: Option<&Value>,
+    ) -> String {
+        let mut begin = start(session);
+        begin["agent_id"] = agent.into();
+        begin["extensions"] = json!(["turns", "events", "options", "files"]);
+        if let Some(cwd) = cwd {
+            begin["cwd"] = cwd.clone();
+        }
+        host.serving.say(&begin);
+        host.serving.say(&input(session, "t", code));
+        let mut lines = String::new();
+        while let Some((message, line)) = host.serving.hear() {
+            lines += &line;
+            let is_end = message["type"] == "error" || message["type"] == "turn.complete";
+            if is_end && message["session_id"] == session {
+                return lines;
+            }
+        }
+        panic!("{lines}")
+    }
+}
+
+#[test]
+fn a_sandboxed_agent_cannot_turn_the_folder_of_another_into_a_link() {
+    for policy in [false, true] {
+        let Some(two) = Conspiracy::new(policy) else {
+            return;
+        };
+        let mut host = Reloading::new(&two.home, &[]);
+        let swapped = Conspiracy::run(&mut host, "a", "a", &two.swap, None);
+        assert!(swapped.contains("did None"), "{swapped}");
+        let escape = "open('key').read() + str(open('planted', 'w'))";
+        let link = "in a sandbox can change";
+        let limit = if policy {
+            "the policy allows only"
+        } else {
+            link
+        };
+        let at_start = Conspiracy::run(&mut host, "b", "b-1", escape, None);
+        // The policy lets `b` read the folder that it finds then.
+        host.reload();
+        let reloaded = Conspiracy::run(&mut host, "b", "b-2", escape, None);
+        drop(host);
+        // A new host has not seen the change.
+        let mut host = Reloading::new(&two.home, &[]);
+        let restarted = Conspiracy::run(&mut host, "b", "b-3", escape, None);
+        for (lines, reason) in [(at_start, limit), (reloaded, link), (restarted, link)] {
+            assert!(lines.contains(reason), "{policy}: {lines}");
+            assert!(!lines.contains("did "), "{policy}: {lines}");
+        }
+        assert!(!two.home.path().join("secret/planted").exists());
+        for agents in [&[][..], &["b"]] {
+            let doctor = [&["--config", "t.json", "doctor", "--json"], agents].concat();
+            let doctor = two.home.run(doctor).stdout;
+            assert!(doctor.contains("sandbox.refused"), "{agents:?}: {doctor}");
+        }
+    }
+}
+
+#[test]
+fn a_session_gets_no_folder_by_a_link_of_another_sandboxed_agent() {
+    let Some(two) = Conspiracy::new(false) else {
+        return;
+    };
+    let mut host = Reloading::new(&two.home, &[]);
+    let cwd = json!(two.home.path().join("w/b"));
+    std::fs::write(two.home.path().join("w/b/key"), "own").unwrap();
+    let own = Conspiracy::run(&mut host, "b", "b-1", "'name'", Some(&cwd));
+    assert!(own.contains(r#""type":"file.output""#), "{own}");
+    let swapped = Conspiracy::run(&mut host, "a", "a", &two.swap, None);
+    assert!(swapped.contains("did None"), "{swapped}");
+    // The process of `b` runs.
+    let refused = Conspiracy::run(&mut host, "b", "b-2", "'name'", Some(&cwd));
+    assert!(refused.contains("may not set `cwd`"), "{refused}");
+    assert!(!refused.contains("did "), "{refused}");
 }

@@ -28,13 +28,13 @@ for line in sys.stdin:
 "#;
 
 /// A host whose log is read.
-struct Reloading {
-    serving: Serving,
+pub(super) struct Reloading {
+    pub(super) serving: Serving,
     log: BufReader<ChildStderr>,
 }
 
 impl Reloading {
-    fn new(home: &Home, more: &[&str]) -> Self {
+    pub(super) fn new(home: &Home, more: &[&str]) -> Self {
         Self::spawn(home.command(["--config", "t.json", "serve"]).args(more))
     }
 
@@ -48,7 +48,7 @@ impl Reloading {
     }
 
     /// Sends the signal, and returns the log's line about the configuration.
-    fn reload(&mut self) -> String {
+    pub(super) fn reload(&mut self) -> String {
         kill_process(Pid::from_child(&self.serving.child), Signal::HUP).unwrap();
         let mut line = String::new();
         while !line.contains("the configuration ") {

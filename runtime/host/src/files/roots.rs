@@ -97,17 +97,14 @@ impl Pinned {
         }
     }
 
+    /// The folder as it was named.
+    pub(crate) fn named(&self) -> &Path {
+        &self.named
+    }
+
     /// The folder, without links.
     pub fn real(&self) -> &Path {
         &self.real
-    }
-
-    /// Returns true if the text of its path is within `other` and its target is not: a program that
-    /// may write there caused this.
-    pub fn leads_out_of(&self, other: &Self) -> bool {
-        let named_within = self.named != other.named
-            && (self.named.starts_with(&other.named) || self.named.starts_with(&other.real));
-        named_within && !self.real.starts_with(&other.real)
     }
 }
 

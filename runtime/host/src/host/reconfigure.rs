@@ -6,7 +6,7 @@ use super::{
     Host, HostBuilder, Narrowed,
     agents::{Agent, Agents, EARLIER, EARLIER_OF_ALL, Trusted, Wanted},
 };
-use crate::{ReconfigureError, declared::Declaration};
+use crate::{ReconfigureError, agent, declared::Declaration};
 
 /// Result of [`Host::reconfigure`], by the agents' ids, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -98,6 +98,7 @@ impl Host {
                 refusal: refusals.remove(&id),
             });
         }
+        agent::guard_writable(wanted.iter().map(|agent| &agent.config));
         let mut set = self.inner.agents_mut();
         if self.inner.down.load(Ordering::Acquire) {
             return Err(ReconfigureError::Shutdown);

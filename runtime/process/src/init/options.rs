@@ -3,9 +3,10 @@
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::MARKER;
+use crate::isolation::MountIdentity;
 
 /// Options of an init.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(crate) struct InitOptions {
     pub(crate) holds_another: bool,
     /// A port of the loopback inside, and the socket that its connections are copied to.
     pub(crate) bridge: Option<(u16, PathBuf)>,
+    /// Device and inode numbers of paths, which must be the same when the program starts.
+    pub(crate) places: Vec<MountIdentity>,
     /// Program and arguments to run after the program has ended or was killed; may be empty.
     pub(crate) after: Vec<OsString>,
     /// The program and its arguments; empty for a trial of what the kernel allows.
@@ -50,6 +53,7 @@ impl InitOptions {
             status: None,
             holds_another: false,
             bridge: None,
+            places: Vec::new(),
             after: Vec::new(),
             command: Vec::new(),
         }
@@ -76,9 +80,10 @@ impl InitOptions {
             args.push("--holder".into());
         }
         if let Some((port, socket)) = &self.bridge {
-            let mut pair = OsString::from(format!("{port}="));
-            pair.push(socket);
-            args.extend(["--bridge".into(), pair]);
+            args.extend(["--bridge".into(), pair(port.to_string(), socket)]);
+        }
+        for ((device, inode), path) in &self.places {
+            args.extend(["--place".into(), pair(format!("{device}:{inode}"), path)]);
         }
         if !self.after.is_empty() {
             args.extend(["--after".into(), self.after.len().to_string().into()]);
@@ -105,7 +110,12 @@ impl InitOptions {
                 b"--deadline" => options.counts = true,
                 b"--holder" => options.holds_another = true,
                 b"--status" => options.status = Some(descriptor(&value()?)?),
-                b"--bridge" => options.bridge = Some(bridge(&value()?)?),
+                b"--bridge" => {
+                    options.bridge = Some(read_pair(&value()?, "PORT", |port| port.parse().ok())?)
+                }
+                b"--place" => options
+                    .places
+                    .push(read_pair(&value()?, "DEVICE:INODE", identity)?),
                 b"--after" => {
                     let count = value()?
                         .to_str()
@@ -132,21 +142,29 @@ fn descriptor(text: &OsStr) -> Result<RawFd, String> {
         .ok_or_else(|| format!("{} is not a descriptor of ours", text.display()))
 }
 
-fn bridge(text: &OsStr) -> Result<(u16, PathBuf), String> {
+fn pair(key: String, path: &Path) -> OsString {
+    let mut pair = OsString::from(key + "=");
+    pair.push(path);
+    pair
+}
+
+fn read_pair<T>(
+    text: &OsStr,
+    key: &str,
+    read: impl Fn(&str) -> Option<T>,
+) -> Result<(T, PathBuf), String> {
     let bytes = text.as_bytes();
-    let unfit = || format!("{} is not PORT=SOCKET", text.display());
-    let equals = bytes
-        .iter()
-        .position(|byte| *byte == b'=')
-        .ok_or_else(unfit)?;
-    let port = str::from_utf8(&bytes[..equals])
-        .ok()
-        .and_then(|port| port.parse().ok())
-        .ok_or_else(unfit)?;
-    Ok((
-        port,
-        OsString::from_vec(bytes[equals + 1..].to_vec()).into(),
-    ))
+    let equals = bytes.iter().position(|byte| *byte == b'=');
+    let parts = equals.and_then(|equals| {
+        let key = read(str::from_utf8(&bytes[..equals]).ok()?)?;
+        Some((key, OsString::from_vec(bytes[equals + 1..].to_vec()).into()))
+    });
+    parts.ok_or_else(|| format!("{} is not {key}=PATH", text.display()))
+}
+
+fn identity(text: &str) -> Option<(u64, u64)> {
+    let (device, inode) = text.split_once(':')?;
+    Some((device.parse().ok()?, inode.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -167,6 +185,7 @@ mod tests {
                 status: Some(5),
                 holds_another: true,
                 bridge: Some((3128, "/run/a=b.sock".into())),
+                places: vec![((1, 2), "/a=b".into()), ((3, 4), "/c".into())],
                 after: vec!["rm".into(), "--".into()],
                 command: vec!["sh".into(), "-c".into(), "--".into()],
             };
@@ -188,6 +207,8 @@ mod tests {
             &["--reaper"],
             &["--bridge", "3128", "--"],
             &["--bridge", "99999=/s", "--"],
+            &["--place", "1=/s", "--"],
+            &["--place", "1:x=/s", "--"],
             &["--namespace"],
         ] {
             assert!(read(wrong).is_err(), "{wrong:?}");

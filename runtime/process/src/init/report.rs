@@ -37,9 +37,11 @@ pub(crate) enum SetupStep {
     Bridge,
     /// Counts down to its deadline.
     Deadline,
+    /// Compares the paths of a sandbox with those that were granted.
+    Places,
 }
 
-const STEPS: [SetupStep; 7] = [
+const STEPS: [SetupStep; 8] = [
     SetupStep::Namespaces,
     SetupStep::Users,
     SetupStep::First,
@@ -47,6 +49,7 @@ const STEPS: [SetupStep; 7] = [
     SetupStep::Adoption,
     SetupStep::Bridge,
     SetupStep::Deadline,
+    SetupStep::Places,
 ];
 
 impl InitReport {
@@ -85,6 +88,9 @@ impl SetupStep {
             Self::Adoption => "become a subreaper",
             Self::Bridge => "open the port of the network bridge",
             Self::Deadline => "begin before its deadline",
+            Self::Places => {
+                "mount the granted paths: one of them was replaced during the start; start again"
+            }
         }
     }
 }

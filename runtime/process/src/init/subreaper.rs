@@ -15,6 +15,7 @@ use super::bridge;
 use super::program::{self, News, Reaped};
 use super::report::SetupStep;
 use super::{InitOptions, Keep, NOT_STARTED, Ties};
+use crate::isolation::MountIdentity;
 use crate::system::init as system;
 use crate::system::proc::{self, Stat};
 
@@ -33,6 +34,9 @@ pub(super) fn run(
     let adopts = options.keep == Keep::Reaper;
     if let Err(error) = outlive(lifeline.is_some(), adopts) {
         return report.refuse(SetupStep::Adoption, &error.into());
+    }
+    if options.places.iter().any(is_replaced) {
+        return report.refuse(SetupStep::Places, &Errno::STALE.into());
     }
     // Before the program, which may connect at once.
     let bridge = match options
@@ -67,6 +71,15 @@ pub(super) fn run(
             system::die_by(Signal::KILL.as_raw());
             NOT_STARTED
         }
+    }
+}
+
+/// Returns true unless a path has the same file as when its host granted it. A path that cannot be
+/// reached is out of the program's reach, too.
+fn is_replaced(((device, inode), path): &MountIdentity) -> bool {
+    match rustix::fs::lstat(path) {
+        Ok(found) => (found.st_dev, found.st_ino) != (*device, *inode),
+        Err(error) => error != Errno::ACCESS,
     }
 }
 

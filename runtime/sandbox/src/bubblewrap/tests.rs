@@ -104,6 +104,7 @@ fn build(
         network,
         (1000, 1000),
         OsStr::new("/tmp/private/tmp"),
+        Vec::new(),
         &inside,
     )
 }

@@ -4,8 +4,8 @@ use std::os::unix::fs::symlink;
 
 use tempfile::TempDir;
 
-use crate::{Backend, Outlet};
-use trunkline_process::Limits;
+use crate::{AgentConfinement, Backend, Outlet, Policy};
+use trunkline_process::{Containment, Inherit, Limits};
 
 use super::*;
 
@@ -211,27 +211,162 @@ fn dots_are_followed_as_the_system_does() {
 }
 
 #[test]
-fn a_link_in_something_writable_may_not_lead_out_of_it() {
+fn no_grant_leads_through_a_link_that_the_child_can_change() {
     let mut fixture = GrantFixture::new();
     symlink(fixture.at("data"), fixture.at("work/turned")).unwrap();
     fixture.sandbox.read_only = vec![fixture.at("work/turned")];
     let error = fixture.refused();
     assert_eq!(
         error,
-        r#"grant "work/turned" (read_only): "work/turned" is a link that the child can turn, as it may write in "work"; name "data" instead"#
+        r#"grant "work/turned" (read_only): "work/turned" is a link to "data" that an agent in a sandbox can change, as it may write in "work"; remove the link, or name "data" itself if you mean it"#
     );
 
+    // Also one that stays within: the next one may lead elsewhere.
     symlink(fixture.at("work/sub"), fixture.at("work/within")).unwrap();
     fixture.sandbox.read_only = vec![fixture.at("work/within")];
-    assert!(
-        fixture.granted().contains(&"r work/sub".to_owned()),
-        "it leads to what is granted anyway"
-    );
+    assert!(fixture.refused().contains("can change"));
 
     // An indirect link is rejected too: only the first link belongs to the operator.
     symlink(fixture.at("work/turned"), fixture.at("detour")).unwrap();
     fixture.sandbox.read_only = vec![fixture.at("detour")];
-    assert!(fixture.refused().contains("can turn"));
+    assert!(fixture.refused().contains("can change"));
+}
+
+#[test]
+fn no_grant_leads_through_a_link_that_another_child_may_have_changed() {
+    let other = GrantFixture::new();
+    fs::create_dir_all(other.at("work/conf")).unwrap();
+    symlink(other.at("work/conf"), other.at("link")).unwrap();
+    let mut fixture = GrantFixture::new();
+    let mut refuses = |path: &str| {
+        fixture.sandbox.writable = vec![other.at(path)];
+        fixture
+            .grants()
+            .is_err_and(|error| error.to_string().contains("can change"))
+    };
+    symlink(other.at("data"), other.at("work/turned")).unwrap();
+    symlink(other.at("data"), other.at("work/conf/kept")).unwrap();
+    assert!(!refuses("work/turned"), "nobody writes there");
+
+    let mut sandbox = other.sandbox.clone();
+    sandbox.read_only = vec![other.at("work/conf")];
+    sandbox.writable = vec![other.at("missing")];
+    guard_writable([("", &sandbox, other.at("work"))]);
+    assert!(refuses("work/turned") && refuses("work/turned/deep"));
+    assert!(!refuses("work/conf/kept"), "it may only be read");
+    assert!(!refuses("link") && !refuses("work/sub"));
+    assert_eq!(resolve_guarded(&other.at("work/turned/new")), None);
+    assert_eq!(
+        resolve_guarded(&other.at("link/new")),
+        Some(other.at("work/conf/new"))
+    );
+
+    // A start registers what it grants.
+    symlink(other.at("data"), other.at("state/turned")).unwrap();
+    assert!(!refuses("state/turned") && !refuses("state"));
+    assert!(refuses("state/turned"));
+}
+
+#[test]
+fn a_folder_of_an_agent_may_be_moved_behind_a_link_by_the_operator() {
+    let mut fixture = GrantFixture::new();
+    fixture.sandbox.writable = vec![fixture.at("data")];
+    assert!(fixture.grants().is_ok());
+    fs::rename(fixture.at("data"), fixture.at("moved")).unwrap();
+    symlink("moved", fixture.at("data")).unwrap();
+    assert!(fixture.granted().contains(&"w moved".to_owned()));
+}
+
+#[test]
+fn the_target_of_a_changed_link_is_no_folder_of_an_agent() {
+    let fixture = GrantFixture::new();
+    symlink(fixture.at("data"), fixture.at("work/turned")).unwrap();
+    symlink("deep", fixture.at("data/link")).unwrap();
+    guard_writable([
+        ("", &fixture.sandbox, fixture.at("work/turned")),
+        ("", &fixture.sandbox, fixture.at("work")),
+    ]);
+    assert_eq!(
+        resolve_guarded(&fixture.at("data/link")),
+        Some(fixture.at("data/deep"))
+    );
+}
+
+#[test]
+fn a_container_gets_no_path_that_another_child_could_exchange() {
+    let other = GrantFixture::new();
+    let mut sandbox = other.sandbox.clone();
+    sandbox.read_only = vec![other.at("work/sub")];
+    fs::create_dir_all(other.at("work/own")).unwrap();
+    let mut fixture = GrantFixture::new();
+    for (path, is_refused) in [
+        ("work/own", true),
+        ("work/sub", false),
+        ("work", false),
+        ("data", false),
+    ] {
+        fixture.sandbox.writable = vec![other.at(path)];
+        let grants = fixture.grants().unwrap();
+        guard_writable([("other", &sandbox, other.at("work"))]);
+        let refused = reject_exchangeable(&grants, "").is_err();
+        assert_eq!(refused, is_refused, "{path}");
+        assert!(reject_exchangeable(&grants, "other").is_ok(), "{path}");
+    }
+    // What is within its own folder is not mounted again.
+    fixture.sandbox.writable = vec![other.at("work"), other.at("work/own")];
+    assert!(reject_exchangeable(&fixture.grants().unwrap(), "").is_ok());
+}
+
+#[test]
+fn a_policy_holds_for_what_a_path_leads_to_at_the_start() {
+    let mut fixture = GrantFixture::new();
+    let link = fixture.at("link");
+    symlink("work/sub", &link).unwrap();
+    for list in ["writable", "the working directory"] {
+        let policy = Policy {
+            writable: Some(vec![fixture.at("work")]),
+            ..Policy::default()
+        };
+        let asked = AgentConfinement {
+            sandbox: Some(Sandbox::new(Backend::Bubblewrap)),
+            work_dir: link.clone(),
+            limits: Limits::default(),
+            containment: Containment::Auto,
+            at_least: Containment::Auto,
+            inherit: Inherit::Curated,
+        };
+        fixture.sandbox = policy.narrow(asked).unwrap().granted.sandbox.unwrap();
+        if list == "writable" {
+            fixture.sandbox.writable = vec![link.clone()];
+        } else {
+            fixture.work_dir.clone_from(&link);
+        }
+        assert!(fixture.grants().is_ok());
+        fs::remove_file(&link).unwrap();
+        symlink("data", &link).unwrap();
+        assert_eq!(
+            fixture.refused(),
+            format!(r#"grant "data" ({list}): the policy allows only paths in "work""#)
+        );
+        fs::remove_file(&link).unwrap();
+        symlink("work/sub", &link).unwrap();
+    }
+}
+
+#[test]
+fn a_mounted_path_is_identified_without_following_a_link() {
+    let fixture = GrantFixture::new();
+    let grants = fixture.grants().unwrap();
+    let places = identify_mounts(&grants).unwrap();
+    let found = fixture.at("work").metadata().unwrap();
+    assert!(places.contains(&((found.dev(), found.ino()), fixture.at("work"))));
+    for replaced in ["work", "private"] {
+        fs::rename(fixture.at(replaced), fixture.at("old")).unwrap();
+        symlink("old", fixture.at(replaced)).unwrap();
+        assert!(identify_mounts(&grants).is_err(), "{replaced}");
+        fs::remove_file(fixture.at(replaced)).unwrap();
+        fs::rename(fixture.at("old"), fixture.at(replaced)).unwrap();
+    }
 }
 
 #[test]

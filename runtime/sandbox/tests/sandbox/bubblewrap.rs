@@ -6,7 +6,7 @@ use rustix::fs::{CWD, RenameFlags};
 use trunkline_sandbox::{Backend, Network, SandboxError};
 use trunkline_testing::skipped;
 
-use super::fixture::{SandboxFixture, is_supported};
+use super::fixture::{SandboxFixture, is_supported, run};
 
 /// Returns a fixture if bubblewrap works. Otherwise reports that the test is skipped, and returns
 /// `None`.
@@ -559,4 +559,36 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(began.elapsed().as_secs() < 30, "not within 30 s: {what}");
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
+}
+
+#[test]
+fn a_path_that_is_exchanged_during_the_start_is_not_mounted() {
+    let (Some(other), Some(mut fixture)) = (new_fixture(), new_fixture()) else {
+        return;
+    };
+    other.run_ok("mkdir inner");
+    fixture.sandbox.writable = vec![other.at("work/inner")];
+    let secret = other.at("outside");
+    let touch = format!("touch {}", other.at("work/inner/planted").display());
+    let line = fixture.wrap("sh", &["-c", &touch]).unwrap();
+    other.run_ok(&format!("mv inner old && ln -s {} inner", secret.display()));
+    let (success, output) = run(&line);
+    assert!(!success && output.contains("was replaced"), "{output}");
+    assert!(!secret.join("planted").exists());
+    // Another folder at its place is refused as well, and the first one is not.
+    other.run_ok("rm inner && mkdir inner");
+    assert!(run(&line).1.contains("was replaced"));
+    other.run_ok("rmdir inner && mv old inner");
+    assert!(run(&line).0);
+}
+
+#[test]
+fn a_folder_that_another_child_turned_into_a_link_is_not_granted() {
+    let (Some(other), Some(mut fixture)) = (new_fixture(), new_fixture()) else {
+        return;
+    };
+    fixture.sandbox.writable = vec![other.at("work/inner")];
+    other.run_ok(&format!("ln -s {} inner", other.at("outside").display()));
+    let error = fixture.wrap("true", &[]).unwrap_err().to_string();
+    assert!(error.contains("in a sandbox can change"), "{error}");
 }

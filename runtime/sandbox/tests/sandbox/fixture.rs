@@ -144,7 +144,7 @@ pub(crate) fn command(line: &CommandLine) -> Command {
 }
 
 /// Runs a command line until it ends. Returns true if it succeeded, and both outputs as one text.
-fn run(line: &CommandLine) -> (bool, String) {
+pub(crate) fn run(line: &CommandLine) -> (bool, String) {
     let (mut read, written) = std::io::pipe().unwrap();
     let mut command = command(line);
     command
