@@ -17,8 +17,9 @@
 //! - `$name` is replaced by a result, also within JSON and texts, and `$name.member` by a part of
 //!   it. If it is several messages, `$name.0`, `$name.last` and `$name.all` select some, and
 //!   `$name.member` belongs to the first. `#index` and `#at` are the place and the time of a
-//!   message, `#count` is a length; of a list, `#distinct` counts the different elements, `#text`
-//!   joins them, and `#sorted` shows them in order.
+//!   message, `#at` also the time of what was sent at a place, `#count` is a length; of a list,
+//!   `#distinct` counts the different elements, `#text` joins them, and `#sorted` shows them in
+//!   order.
 //! - The members of a message that is awaited or counted are patterns, as in `player::has_members`.
 
 use serde_json::{Deserializer, Value};

@@ -96,38 +96,6 @@ impl Trial {
         self.inconclusive("recipe `permission` did not provoke a permission request")
     }
 
-    /// Provokes several requests at once in one turn, by the probe; in the order of the actions.
-    ///
-    /// # Errors
-    ///
-    /// [`Stop::Skip`] without the probe, a failure when not all are asked for.
-    pub(crate) fn ask_all(
-        &mut self,
-        session: &CaseSession,
-        asks: &[GuardedAction],
-    ) -> Outcome<Vec<AskedPermission>> {
-        let mut op = vec![json!("ask")];
-        op.extend(asks.iter().map(GuardedAction::members));
-        let from = self.probe(session, &json!([op]))?;
-        let mut requests = Vec::new();
-        for ask in asks {
-            let resource = ask.effect.display().to_string();
-            let wanted = |seen: &ReceivedMessage| {
-                seen.is_of(session, "permission.request") && seen.text("resource") == resource
-            };
-            match self.wait(from, self.bounds.deadline, wanted) {
-                Some(seen) => requests.push(AskedPermission { seen, from }),
-                None => {
-                    return self.late(
-                        format!("{} requests", asks.len()),
-                        format!("{}", requests.len()),
-                    );
-                }
-            }
-        }
-        Ok(requests)
-    }
-
     /// Returns the request that the session's turn waits for, in words, and its place in the
     /// history: a request whose turn has not ended.
     pub(super) fn pending(&self, session: &CaseSession) -> Option<(usize, String)> {

@@ -10,77 +10,13 @@ pub(in crate::cases) mod declared;
 
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("A-EXT-04", id_on_all),
     ("A-EXT-33", bound_memory_while_paused),
     ("A-EXT-34", stop_while_paused),
     ("A-EXT-38", wrong_configuration),
     ("A-EXT-41", name_known_categories),
     ("A-EXT-43", files_in_their_folder),
-    ("A-EXT-45", declared::keep_conversation),
-    ("A-EXT-46", declared::attach_when_declared),
-    ("A-EXT-47", declared::list_resumable_sessions),
-    ("A-EXT-48", declared::apply_options),
-    ("A-EXT-49", declared::most_sessions),
-    ("A-EXT-51", declared::take_steers),
     ("A-EXT-52", declared::names_over_turns),
 ];
-
-fn id_on_all(t: &mut Trial) -> Outcome {
-    let all = t.extensions();
-    let s = t.agree_on(&all)?;
-    let quick = t.quick();
-    // Output of an agent may belong to no turn ([turn.6]); output of a script belongs to its own.
-    let mut level = Level::Should;
-    let mut wanted = vec![];
-    let mut from = t.input_as(&s, "t-1", &quick)?;
-    let mut turn = "t-1";
-    if t.has_probe(&["say", "file", "ask"]) {
-        t.end_of_turn(&s, turn, from, t.bounds.longest)?;
-        turn = "t-2";
-        (level, wanted) = (
-            Level::Must,
-            vec!["output", "file.output", "permission.request"],
-        );
-        let ask = t.action();
-        let mut script = vec![
-            json!(["say", "hello"]),
-            json!(["file", "f.bin", "text/plain", 10]),
-        ];
-        if t.has_probe(&["event"]) && all.contains(&"events") {
-            script.push(json!(["event", {"type":"thinking","content":"hm"}]));
-            wanted.push("thinking");
-        }
-        script.push(json!(["ask", ask.members()]));
-        from = t.probe_as(&s, turn, &json!(script))?;
-        let seen = t.expect(from, &s, "permission.request")?;
-        t.answer(&s, &crate::trial::AskedPermission { seen, from }, false)?;
-    }
-    let end = t.end_of_turn(&s, turn, from, t.bounds.longest)?;
-    let mut came = t.since(from, &s);
-    came.retain(|seen| seen.index < end.index);
-    let (own, others): (Vec<_>, Vec<_>) = came
-        .into_iter()
-        .partition(|seen| seen.text("turn_id") == turn);
-    if level == Level::Should && others.iter().any(|seen| seen.kind() == "output") {
-        wanted.push("output");
-    }
-    wanted.retain(|kind| !own.iter().any(|seen| seen.kind() == *kind));
-    let hello = level == Level::Should || answer_of(&own).contains("hello");
-    let foreign = others.iter().any(|seen| !seen.text("turn_id").is_empty());
-    if !wanted.is_empty() || !hello || foreign {
-        let others: Vec<String> = others
-            .iter()
-            .map(|seen| format!("`{}` with turn_id {:?}", seen.kind(), seen.text("turn_id")))
-            .collect();
-        t.found(
-            "turn.9",
-            level,
-            format!("turn_id {turn:?} on all of the turn"),
-            others.join(", "),
-        );
-    }
-    Ok(())
-}
 
 /// The most by which a paused session may make a process grow, in MiB.
 const GROWTH: u64 = 128;

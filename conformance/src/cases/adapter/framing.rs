@@ -1,6 +1,6 @@
 //! A-FRM and A-MSG: framing and the members of messages ([frame.1] to [frame.11], [msg.1] to [msg.5]).
 
-use std::{collections::BTreeSet, thread};
+use std::thread;
 
 use crate::{
     cases::{
@@ -29,7 +29,6 @@ fn warm(t: &mut Trial) -> Outcome {
 
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("A-FRM-03", silent_by_itself),
     ("A-FRM-04", end_is_flushed),
     ("A-FRM-05", output_is_flushed),
     ("A-FRM-06", byte_by_byte),
@@ -45,7 +44,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-FRM-22", never_mixed),
     ("A-FRM-24", within_the_hosts_limit),
     ("A-FRM-25", far_over_the_limit),
-    ("A-MSG-08", note_channels),
 ];
 
 const WHOLE_LINES: &str =
@@ -563,20 +561,6 @@ fn falls_to(t: &mut Trial, bound: u64) -> Outcome<u64> {
     }
 }
 
-fn silent_by_itself(t: &mut Trial) -> Outcome {
-    t.start()?;
-    t.pass_time(Duration::from_secs(2));
-    t.drain()?;
-    let first = t.history.scan(0, |_, record| match &record.event {
-        RecordedEvent::Adapter { bytes, .. } => Some(bytes.clone()),
-        _ => None,
-    });
-    let Some(line) = first else { return Ok(()) };
-    let shown = String::from_utf8_lossy(&line[..line.len().min(120)]).into_owned();
-    t.fail("nothing on stdout without a session", format!("{shown:?}"))
-        .map_err(|stop| stop.hint("logs and banners belong on stderr"))
-}
-
 fn end_is_flushed(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.quick_input(&s)?;
@@ -679,29 +663,4 @@ fn foreign_letter(text: &str, own: &str) -> Option<char> {
         .filter(|row| row.len() > 3)
         .map(|row| char::from(row[0]));
     letters.find(|letter| matches!(letter, 'a'..='h') && !own.contains(*letter))
-}
-
-fn note_channels(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let turn = t.quick_turn(&s)?;
-    let names: BTreeSet<String> = turn
-        .messages
-        .iter()
-        .filter(|seen| seen.kind() == "output")
-        .map(|seen| match seen.get("channel") {
-            None | Some(Value::Null) => "none (stdout)".to_owned(),
-            Some(Value::String(name)) => name.clone(),
-            Some(other) => other.to_string(),
-        })
-        .collect();
-    let names: Vec<String> = names.into_iter().collect();
-    t.note(format!(
-        "channels in use: {}",
-        if names.is_empty() {
-            "no output".to_owned()
-        } else {
-            names.join(", ")
-        }
-    ));
-    Ok(())
 }

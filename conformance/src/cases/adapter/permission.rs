@@ -2,11 +2,7 @@
 
 use crate::cases::prelude::*;
 
-pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("A-PRM-04", no_answer),
-    ("A-PRM-11", a_hundred),
-    ("A-PRM-12", blocks_no_one),
-];
+pub(in crate::cases) static RUNS: &[CaseRun] = &[("A-PRM-04", no_answer)];
 
 /// Has an action asked for that can be seen when it happens.
 pub(in crate::cases) fn ask_visibly(
@@ -83,46 +79,4 @@ fn no_answer(t: &mut Trial) -> Outcome {
     )?;
     answer_to_the_end(t, &s, &request, false)?;
     undone(t, &ask, "it happened after the denial")
-}
-
-fn a_hundred(t: &mut Trial) -> Outcome {
-    let mut of_all = HashSet::new();
-    for _ in 0..5 {
-        let s = t.open()?;
-        let asks: Vec<GuardedAction> = (0..20).map(|_| t.action()).collect();
-        let requests = t.ask_all(&s, &asks)?;
-        let ids: HashSet<&str> = requests.iter().map(AskedPermission::id).collect();
-        t.demand(
-            ids.len() == asks.len(),
-            "20 pending requests of a session have 20 ids",
-            format!("{} ids", ids.len()),
-        )?;
-        of_all.extend(ids.into_iter().map(str::to_owned));
-        for request in &requests {
-            t.answer(&s, request, false)?;
-        }
-        t.end_of(&s, requests[0].from)?;
-        t.settle_ledger(&s)?;
-    }
-    if of_all.len() < 100 {
-        t.note(format!(
-            "100 requests over 5 sessions had {} ids",
-            of_all.len()
-        ));
-    }
-    Ok(())
-}
-
-fn blocks_no_one(t: &mut Trial) -> Outcome {
-    let [waits, goes_on] = t.open_each()?;
-    let ask = t.action();
-    let request = t.ask(&waits, &ask)?;
-    let from = t.quick_input(&goes_on)?;
-    let ended = t.expect(from, &goes_on, "turn.complete");
-    // Answered in any case: a turn that ends only now was held up.
-    t.answer(&waits, &request, false)?;
-    ended.hint("wait for the answer without holding up the reading of stdin or other turns")?;
-    t.end_of(&goes_on, from)?;
-    t.end_of(&waits, request.from)?;
-    Ok(())
 }

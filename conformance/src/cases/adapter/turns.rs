@@ -13,41 +13,13 @@ pub(super) const TICK: &str = "tick";
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-SES-02", keep_tokens_apart),
-    ("A-SES-10", one_of_two),
-    ("A-SES-11", the_last),
     ("A-SES-13", level_off_after_cycles),
-    ("A-TRN-03", nothing_after_the_end),
     ("A-TRN-08", queued_in_order),
     ("A-STP-01", stop_ends_the_turn),
     ("A-STP-07", stop_races_completion),
     ("A-STP-10", stop_in_a_flood),
     ("A-STP-13", children_end),
 ];
-
-fn nothing_after_the_end(t: &mut Trial) -> Outcome {
-    let named = t.extensions().contains(&"turns");
-    let s = if named {
-        t.agree_on(&["turns"])?.naming_turns()
-    } else {
-        t.open()?
-    };
-    let turn = t.quick_turn(&s)?;
-    t.settle()?;
-    let mut tail = t.of_kind(&s, "output");
-    tail.retain(|seen| seen.index > turn.end.index);
-    // What names no turn may be work in the background, which is allowed ([turn.6]).
-    let late = tail
-        .iter()
-        .filter(|seen| !seen.text("turn_id").is_empty())
-        .count();
-    if tail.len() > late {
-        t.note(format!(
-            "{} outputs between turns, which name none",
-            tail.len() - late
-        ));
-    }
-    t.demand(late == 0, "no output of a turn after its end", late)
-}
 
 fn queued_in_order(t: &mut Trial) -> Outcome {
     let s = t.open()?;
@@ -447,47 +419,4 @@ fn grown(before: Usage, after: Usage) -> Option<String> {
     }
     (after.processes > before.processes + 5)
         .then(|| format!("{} processes became {}", before.processes, after.processes))
-}
-
-fn one_of_two(t: &mut Trial) -> Outcome {
-    let [kept, closed] = t.open_each()?;
-    let mut begun = 0;
-    for s in [&kept, &closed] {
-        let at = if t.has_probe(&["sleep"]) {
-            t.sleeping(s, 500)?
-        } else {
-            let quick = t.quick();
-            t.input(s, quick)?
-        };
-        if s == &kept {
-            begun = at;
-        }
-    }
-    t.close(&closed)?;
-    let turn = t.end_of(&kept, begun)?;
-    Trial::supported(&turn.messages)?;
-    if t.has_probe(&["sleep"]) {
-        let took = turn.end.at.saturating_sub(t.sent_at(begun));
-        t.demand(
-            took >= Duration::from_millis(450),
-            "the whole of a turn that sleeps for 500 ms",
-            format!("its end after {took:.1?}"),
-        )?;
-    }
-    t.demand_ends(&kept, 1)?;
-    t.quick_turn(&kept)?;
-    Ok(())
-}
-
-fn the_last(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.quick_turn(&s)?;
-    t.close(&s)?;
-    t.pass_time(Duration::from_secs(2));
-    if let Some(exit) = t.exit_text() {
-        return t.fail("the process outlives its last session", exit);
-    }
-    let s = t.open()?;
-    t.quick_turn(&s)?;
-    Ok(())
 }

@@ -14,7 +14,7 @@ use crate::{
     cases::{
         adapter::{
             extensions::{self, declared},
-            permission as asking, turns,
+            files, permission as asking, turns,
         },
         host::{
             demand_answers, demand_fresh_ids, demand_started, demand_unheard, full_hub, journal,
@@ -391,6 +391,10 @@ impl Player<'_> {
         let bound = self.names.get(name)?;
         match (property, bound) {
             ("index", _) => return Some(bound.message(path).0?.index.into()),
+            ("at", NamedResult::Data(place)) => {
+                let sent = self.t.sent_at(place.as_u64()? as usize);
+                return Some(sent.as_secs_f64().into());
+            }
             ("at", _) => return Some(bound.message(path).0?.at.as_secs_f64().into()),
             ("count", NamedResult::Messages(messages)) if path.is_empty() => {
                 return Some(messages.len().into());
@@ -1608,6 +1612,33 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let name = p.read_type(step, 1)?;
             let value = declared::latest_since(p.t, from, &s, &name);
             Ok(NamedResult::Data(value.unwrap_or_default()))
+        }),
+    ),
+    (
+        "resume_point",
+        Find(|p, step| {
+            let point = declared::resume_point(p.t, &p.find_session(step, 0)?);
+            Ok(NamedResult::Data(point.unwrap_or_default()))
+        }),
+    ),
+    (
+        "remember",
+        Act(|p, step| declared::remember(p.t, &p.find_session(step, 0)?, &p.read_string(step, 0))),
+    ),
+    (
+        "recall",
+        Find(|p, step| {
+            let text = declared::recall(p.t, &p.find_session(step, 0)?)?;
+            Ok(NamedResult::Data(text.into()))
+        }),
+    ),
+    (
+        "file_out",
+        Find(|p, step| {
+            let s = p.find_session(step, 0)?;
+            let (seen, from) = files::announced(p.t, &s)?;
+            p.remember_input(&s, from);
+            Ok(NamedResult::Messages(vec![seen]))
         }),
     ),
     (
