@@ -234,7 +234,7 @@ fn an_end_fails_the_turn_and_the_next_input_begins_anew() {
     assert_eq!(turn.end["stop_reason"], "exit");
     let turn = adapter.send("s", "again");
     assert_eq!(turn.text(), "1: again\n");
-    assert!(turn.on("system").contains("not remembered"), "{turn:?}");
+    assert!(turn.on("system").contains("does not remember"), "{turn:?}");
     let turn = adapter.send("s", "bye");
     assert_eq!(
         (turn.status(), &turn.end["stop_reason"]),
