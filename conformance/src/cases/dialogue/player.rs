@@ -4,6 +4,7 @@ use std::{
     collections::{HashMap, VecDeque},
     fmt::Display,
     os::unix::fs::MetadataExt as _,
+    path::Path,
 };
 
 use rustix::process::Signal;
@@ -969,7 +970,17 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
                 let of_file = path.metadata()?;
                 let sha256 = wire::sha256(&bytes);
                 let inode = [of_file.dev(), of_file.ino()];
-                Ok(json!({"path":path,"inode":inode,"bytes":bytes.len(),"sha256":sha256}))
+                let home = p.t.folder().canonicalize()?;
+                let is_private = |path: &Path| {
+                    let found = path.metadata();
+                    found.is_ok_and(|found| found.is_dir() && found.mode() & 0o077 == 0)
+                };
+                let mut above = path.ancestors().take_while(|folder| **folder != home);
+                Ok(json!({
+                    "path":path,"inode":inode,"bytes":bytes.len(),"sha256":sha256,
+                    "is_folder":of_file.is_dir(),"is_private":is_private(&path),
+                    "is_within_private":above.any(is_private),
+                }))
             });
             Ok(NamedResult::Data(read.unwrap_or_default()))
         }),
@@ -1173,6 +1184,13 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Act(|p, _| p.t.with_process(Process::close_stdout)),
     ),
     ("drain", Act(|p, _| p.t.drain())),
+    (
+        "kill_children",
+        Act(|p, _| {
+            p.t.kill_children();
+            Ok(())
+        }),
+    ),
     (
         "closes_stdin",
         Act(|p, step| {

@@ -1,8 +1,6 @@
 //! H-FRM, H-SES, H-TRN and H-FLW: lines as adapters really write them, sessions that are kept apart, turns
 //! that end once, and pipes that are full.
 
-use std::cell::RefCell;
-
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 
 use super::demand_unheard;
@@ -14,15 +12,11 @@ use crate::{
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-SES-11", similar_ids),
-    ("H-TRN-05", idle_end),
-    ("H-TRN-06", between_turns),
     ("H-FRM-07", malformed_lines),
     ("H-FRM-08", not_utf8),
     ("H-FRM-10", long_lines),
     ("H-FRM-11", very_long_line),
     ("H-FRM-12", endless_line),
-    ("H-FRM-14", last_line),
-    ("H-FLW-04", many_outputs),
     ("H-FLW-05", bound_memory),
     ("H-FLW-06", deliver_ticks_in_time),
 ];
@@ -140,35 +134,6 @@ fn endless_line(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-fn last_line(t: &mut Trial) -> Outcome {
-    let line = "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"content\":\"last words\"}";
-    let s = t.open()?;
-    let from = t.instruct(
-        &s,
-        &json!([
-            ["say", "first "],
-            ["grandchild", 30],
-            ["raw", line],
-            ["exit", 0]
-        ]),
-    )?;
-    let ended = t.expect_within(from, &s, "turn.complete", t.bounds.secs(2.5));
-    t.kill_children();
-    ended?;
-    let text = t.end_of(&s, from)?.text();
-    t.demand(
-        text.starts_with("first "),
-        "what came before is delivered",
-        super::shown(&text),
-    )?;
-    t.should(
-        text == "first last words",
-        "the last line is delivered",
-        super::shown(&text),
-    );
-    Ok(())
-}
-
 fn similar_ids(t: &mut Trial) -> Outcome {
     let s = t.open_as("Session-aB-\u{e9}")?;
     t.introduce(&s)?;
@@ -206,47 +171,6 @@ fn similar_ids(t: &mut Trial) -> Outcome {
     t.demand_ends_now(&s, 2)
 }
 
-fn idle_end(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.act(
-        &s,
-        &json!([
-            ["complete"],
-            ["delay", 150],
-            ["complete"],
-            ["complete"],
-            ["pid"]
-        ]),
-    )?;
-    if t.wait_logged(0, t.bounds.secs(20.0), |act| act["ev"] == "pid")
-        .is_none()
-    {
-        return t.late(
-            "the adapter can write `turn.complete`",
-            "its stdout is not read",
-        );
-    }
-    // Read before the next input is written; otherwise no host could assign them.
-    t.demand_ends(&s, 1)?;
-    t.demand_served(&s, "next")?;
-    t.demand_ends(&s, 2)
-}
-
-fn between_turns(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let token = t.token();
-    let turn = t.act(&s, &json!([["complete"], ["delay", 200], ["say", token]]))?;
-    let text = RefCell::new(String::new());
-    let heard = |seen: &crate::trial::ReceivedMessage| {
-        if seen.session() == s.id() {
-            text.borrow_mut().push_str(seen.on_channel("stdout"));
-        }
-        text.borrow().contains(&token)
-    };
-    let heard = t.wait(turn.end.index, t.bounds.deadline, heard).is_some();
-    t.demand(heard, "the output between turns is delivered", "it is not")
-}
-
 /// A turn of a session that must not be held up.
 fn prompt_turn(t: &mut Trial, s: &CaseSession, hint: &str) -> Outcome {
     let from = t.instruct(s, &say_and_complete("served"))?;
@@ -264,28 +188,6 @@ fn open_paused(t: &mut Trial) -> Outcome<CaseSession> {
     // What is in the pipe already may still come.
     t.settle()?;
     Ok(s)
-}
-
-fn many_outputs(t: &mut Trial) -> Outcome {
-    const OUTPUTS: usize = 100_000;
-    let s = t.open()?;
-    let from = t.instruct(&s, &json!([["burst", OUTPUTS, 8], ["complete"]]))?;
-    // A hub that reads as fast as the host writes leaves nothing to wait in the host.
-    t.with_process(|process| process.pause_reading(true))?;
-    t.pass_time(Duration::from_millis(500));
-    t.with_process(|process| process.pause_reading(false))?;
-    let turn = t.end_within(&s, from, t.bounds.secs(20.0))?;
-    let text = turn.text();
-    for n in 1..=OUTPUTS {
-        let wanted = format!("{n:08}");
-        let got = text.get(8 * (n - 1)..8 * n).unwrap_or("nothing more");
-        t.demand(got == wanted, format!("output {wanted}"), got)?;
-    }
-    t.demand(
-        text.len() == 8 * OUTPUTS,
-        format!("{OUTPUTS} outputs"),
-        text.len() / 8,
-    )
 }
 
 fn bound_memory(t: &mut Trial) -> Outcome {

@@ -29,15 +29,6 @@ pub(in crate::cases) fn agreeing(t: &mut Trial, extensions: &[&str]) -> Outcome 
     t.stub_script(&json!({"extensions":extensions}))
 }
 
-/// Skips the case where the host does not offer an extension to its adapters.
-pub(in crate::cases) fn demand_offer(
-    t: &Trial,
-    lower: &StubbedSession,
-    extension: &str,
-) -> Outcome {
-    demand_any_offer(t, lower, &[extension])
-}
-
 /// Skips the case where the host offers none of these extensions to its adapters.
 pub(in crate::cases) fn demand_any_offer(
     t: &Trial,

@@ -1,11 +1,5 @@
 //! H-RLY and H-LIF: what a host is as a relay, and the life of its adapters' processes.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-};
-
 use super::full_hub;
 use crate::{
     cases::prelude::*,
@@ -15,12 +9,10 @@ use crate::{
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-LIF-04", no_such_program),
-    ("H-LIF-05", last_words),
     ("H-LIF-08", orderly_end),
     ("H-LIF-10", crash_after_crash),
     ("H-RLY-24", much_held),
     ("H-RLY-28", withhold_environment),
-    ("H-RLY-29", offer_private_folders),
 ];
 
 /// Opens a session, names it to the stub, and pauses it.
@@ -124,103 +116,6 @@ fn withhold_environment(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-/// The permissions of a folder for others than its owner.
-fn open_to_others(folder: &Path) -> Option<u32> {
-    let meta = fs::metadata(folder).ok().filter(fs::Metadata::is_dir)?;
-    Some(meta.permissions().mode() & 0o077)
-}
-
-/// Returns the folder for a session's files, if the host names one.
-fn exchange_dir(t: &Trial, lower: &crate::trial::StubbedSession) -> Option<PathBuf> {
-    let start = t.told(lower, "session.start");
-    let dir = start.first()?.text("exchange_dir").to_owned();
-    (!dir.is_empty()).then(|| PathBuf::from(dir))
-}
-
-fn offer_private_folders(t: &mut Trial) -> Outcome {
-    full_hub::agreeing(t, &["turns", "options"])?;
-    let s = t.open()?;
-    t.act(&s, &json!([["env"], ["complete"]]))?;
-    let lower = t.lower(&s)?;
-    let values = t
-        .logged("env")
-        .into_iter()
-        .map(|(_, env)| env["values"].clone())
-        .next()
-        .unwrap_or_default();
-    let tmp = PathBuf::from(values["TMPDIR"].as_str().unwrap_or_default());
-    t.demand(
-        tmp.is_absolute() && tmp.is_dir(),
-        "a TMPDIR that exists",
-        format!("{tmp:?}"),
-    )?;
-    let own = t.path("tmp");
-    t.demand(
-        tmp != own && tmp != Path::new("/tmp"),
-        "a TMPDIR of the process's own",
-        format!("{tmp:?}"),
-    )?;
-    // It may be in a folder that is private itself.
-    let above = tmp.ancestors().take_while(|folder| *folder != t.folder());
-    let private = above
-        .into_iter()
-        .any(|folder| open_to_others(folder) == Some(0));
-    t.demand(
-        private,
-        "a TMPDIR that is private",
-        format!("{:?}", open_to_others(&tmp)),
-    )?;
-    let exchange = exchange_dir(t, &lower);
-    let mut places = vec!["tmpdir"];
-    if let Some(exchange) = &exchange {
-        let mode = open_to_others(exchange);
-        t.demand(
-            exchange.is_absolute() && mode == Some(0),
-            "an exchange folder with mode 0700",
-            format!("{exchange:?}, open to others: {mode:?}"),
-        )?;
-        places.push("exchange_dir");
-    } else if full_hub::demand_offer(t, &lower, "options").is_ok() {
-        return t.fail(
-            "`exchange_dir` in `session.start`, where `options` is offered",
-            "none",
-        );
-    }
-    for place in places {
-        let turn = t.act(
-            &s,
-            &json!([
-                ["file", "x.bin", "application/x-test", 1000, place],
-                ["complete"]
-            ]),
-        )?;
-        let taken = turn
-            .messages
-            .iter()
-            .any(|seen| seen.kind() == "file.output");
-        t.demand(
-            taken,
-            format!("a file from {place} is taken"),
-            t.what_came(turn.end.index, &s),
-        )?;
-    }
-    t.close(&s)?;
-    t.settle()?;
-    if let Some(exchange) = exchange {
-        let deadline = Instant::now() + t.bounds.deadline;
-        while exchange.exists() && Instant::now() < deadline {
-            t.pass_time(Duration::from_millis(20));
-        }
-        if exchange.exists() {
-            return t.late(
-                "the exchange folder is removed after the close",
-                "it is there",
-            );
-        }
-    }
-    Ok(())
-}
-
 /// Waits until these processes of the stub have ended.
 pub(in crate::cases) fn demand_gone(t: &Trial, processes: &[u32], within: Duration) -> Outcome {
     let deadline = Instant::now() + within;
@@ -269,34 +164,6 @@ fn no_such_program(t: &mut Trial) -> Outcome {
             None => Err(late),
         },
     }
-}
-
-fn last_words(t: &mut Trial) -> Outcome {
-    // Many short lines, which no reader takes as fast as they are written: at the exit the pipe is full.
-    const LINES: usize = 20_000;
-    for round in 0..3 {
-        let s = t.open()?;
-        let turn = t.act(&s, &json!([["burst", LINES, 8], ["complete"], ["exit", 0]]))?;
-        let text = turn.text();
-        if round > 0 && text.is_empty() && !turn.on_channel("system").is_empty() {
-            t.note("it does not start its adapter again");
-            return Ok(());
-        }
-        t.demand(
-            text.len() == 8 * LINES,
-            format!("{LINES} outputs before the end"),
-            text.len() / 8,
-        )
-        .hint("after the exit a pipe still holds what was written: read it to its end")?;
-        gone_within(t, &s)?;
-    }
-    Ok(())
-}
-
-/// Waits until the process of a session, which ends itself, has ended.
-fn gone_within(t: &Trial, s: &CaseSession) -> Outcome {
-    let process = t.lower(s)?.process;
-    demand_gone(t, &[process], Duration::from_secs(5))
 }
 
 fn crash_after_crash(t: &mut Trial) -> Outcome {
