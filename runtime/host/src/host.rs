@@ -889,7 +889,7 @@ impl Host {
     }
 
     /// Ends the process of an agent by force, and returns when it has ended; the next input starts
-    /// another one. So for its earlier configurations and its processes in other folders. Running
+    /// another one. The processes of its earlier configurations and in other folders end, too. Running
     /// turns and inputs that the process was to get end with [`Cause::ProcessExit`], and their
     /// sessions continue, or are closed, as after any end of the process. It does not count as a
     /// failed start, and a back-off ends.

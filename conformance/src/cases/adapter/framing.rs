@@ -29,6 +29,7 @@ fn warm(t: &mut Trial) -> Outcome {
 
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("A-FRM-03", silent_by_itself),
     ("A-FRM-04", end_is_flushed),
     ("A-FRM-05", output_is_flushed),
     ("A-FRM-06", byte_by_byte),
@@ -559,6 +560,20 @@ fn falls_to(t: &mut Trial, bound: u64) -> Outcome<u64> {
         }
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+fn silent_by_itself(t: &mut Trial) -> Outcome {
+    t.start()?;
+    t.pass_time(Duration::from_secs(2));
+    t.drain()?;
+    let first = t.history.scan(0, |_, record| match &record.event {
+        RecordedEvent::Adapter { bytes, .. } => Some(bytes.clone()),
+        _ => None,
+    });
+    let Some(line) = first else { return Ok(()) };
+    let shown = String::from_utf8_lossy(&line[..line.len().min(120)]).into_owned();
+    t.fail("nothing on stdout without a session", format!("{shown:?}"))
+        .map_err(|stop| stop.hint("logs and banners belong on stderr"))
 }
 
 fn end_is_flushed(t: &mut Trial) -> Outcome {

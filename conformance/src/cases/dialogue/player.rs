@@ -13,10 +13,7 @@ use self::Perform::{Act, Find};
 use super::{DialogueStep, Operand, read_steps};
 use crate::{
     cases::{
-        adapter::{
-            extensions::{self, declared},
-            files, permission as asking, turns,
-        },
+        adapter::{extensions, files, permission as asking, turns},
         host::{
             demand_answers, demand_fresh_ids, demand_started, demand_unheard, full_hub, journal,
             relay,
@@ -1628,25 +1625,27 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let from = p.named_place(step).unwrap_or_default();
             let s = p.find_session(step, 0)?;
             let name = p.read_type(step, 1)?;
-            let value = declared::latest_since(p.t, from, &s, &name);
+            let value = extensions::latest_since(p.t, from, &s, &name);
             Ok(NamedResult::Data(value.unwrap_or_default()))
         }),
     ),
     (
         "resume_point",
         Find(|p, step| {
-            let point = declared::resume_point(p.t, &p.find_session(step, 0)?);
+            let point = extensions::resume_point(p.t, &p.find_session(step, 0)?);
             Ok(NamedResult::Data(point.unwrap_or_default()))
         }),
     ),
     (
         "remember",
-        Act(|p, step| declared::remember(p.t, &p.find_session(step, 0)?, &p.read_string(step, 0))),
+        Act(|p, step| {
+            extensions::remember(p.t, &p.find_session(step, 0)?, &p.read_string(step, 0))
+        }),
     ),
     (
         "recall",
         Find(|p, step| {
-            let text = declared::recall(p.t, &p.find_session(step, 0)?)?;
+            let text = extensions::recall(p.t, &p.find_session(step, 0)?)?;
             Ok(NamedResult::Data(text.into()))
         }),
     ),
@@ -1662,7 +1661,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "capability",
         Find(|p, step| {
-            Ok(NamedResult::Data(declared::capability(
+            Ok(NamedResult::Data(extensions::capability(
                 p.t,
                 &p.find_session(step, 0)?,
                 step.read_word(1)?,

@@ -15,7 +15,7 @@ use crate::row::SessionRow;
 /// A batch counts if it is the next one of the run that writes this epoch, or the first one of a
 /// later epoch, and if its entries continue the previous ones. All others were written without the
 /// right, or are copies: they are skipped and counted. If one may be the rest of a record that has
-/// lost a part, this is decided when a later batch counts, or at the [end](Reader::end).
+/// lost a part, this is decided when a later batch counts, or at the [end](Self::end).
 #[derive(Debug)]
 pub struct BatchReader {
     session: SessionId,
