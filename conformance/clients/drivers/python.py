@@ -220,7 +220,8 @@ class DriverLoop:
         self.report(event="turn", turn=name, status=turn.end.get("status") or "completed", text=text, **more)
 
     async def do_steer(self, turn: str, text: str) -> Message:
-        return {"delivered": await self.call(self.turns[turn].steer, text)}
+        steered = await self.call(self.turns[turn].steer, text)
+        return {"delivered": bool(steered)}
 
     async def do_stop(self, session: str = "", turn: str | None = None) -> None:
         if turn is not None:
