@@ -311,7 +311,7 @@ pub(crate) fn print_notices(notices: &[String]) {
 /// # Errors
 /// The file is invalid.
 pub(crate) fn read(file: Option<&Path>, check: CheckProfile<'_>) -> Result<Config, CliError> {
-    match discover_or_share(file)? {
+    match discover_or_use_daemons(file)? {
         Some(document) => parse(&document, check),
         None => Ok(Config::default()),
     }
@@ -344,14 +344,13 @@ pub(crate) fn discover(file: Option<&Path>) -> Result<Option<Document>, CliError
 ///
 /// # Errors
 /// The file cannot be read or is not JSON.
-fn discover_or_share(file: Option<&Path>) -> Result<Option<Document>, CliError> {
+fn discover_or_use_daemons(file: Option<&Path>) -> Result<Option<Document>, CliError> {
     let found = discover(file)?;
-    match daemon::folder().filter(|_| found.is_none()) {
-        Some(folder) => folder
-            .config_file()
-            .map_or(Ok(None), |file| discover(Some(&file))),
-        None => Ok(found),
+    if found.is_some() {
+        return Ok(found);
     }
+    let of_daemon = daemon::folder().and_then(|folder| folder.config_file());
+    of_daemon.map_or(Ok(None), |file| discover(Some(&file)))
 }
 
 /// Returns the error for an invalid file.
@@ -493,7 +492,7 @@ impl AgentTarget {
                 json!({ "id": id, "name": name, "external": external }),
             ));
         }
-        Ok(discover_or_share(file)?.unwrap_or_else(|| {
+        Ok(discover_or_use_daemons(file)?.unwrap_or_else(|| {
             let mut built_in = made(
                 json!({ "id": defaults::BUILT_IN_AGENT, "profile": defaults::BUILT_IN_AGENT }),
             );

@@ -62,7 +62,7 @@ pub enum SandboxError {
     Exposed {
         /// The file.
         path: PathBuf,
-        /// Way in which the child could change it.
+        /// Reason why the child could change it.
         reason: String,
     },
     /// A policy does not allow the present target of a path.

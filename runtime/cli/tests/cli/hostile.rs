@@ -320,7 +320,7 @@ fn a_sandboxed_adapter_sees_nothing_of_the_folder_of_its_daemon() {
     }
 }
 
-/// Runs what an input says as Python, and reports the result.
+/// Runs each input as Python, and reports the result.
 const OBEDIENT: &str = r#"
 import json, os, sys
 
@@ -341,14 +341,14 @@ for line in sys.stdin:
         send(type="turn.complete", session_id=session)
 "#;
 
-/// Two agents, of which `a` may write the folder around that of `b`, and a folder that neither may
-/// read. `a` works in its folder through a link that none of them can change.
-struct Conspiracy {
+/// Two agents and a folder that neither may read. `a` may write the folder around the folder of `b`,
+/// and works in its own folder through a link that neither can change.
+struct NestedAgents {
     home: Home,
     swap: String,
 }
 
-impl Conspiracy {
+impl NestedAgents {
     /// Returns `None` on a machine without bubblewrap.
     fn new(policy: bool) -> Option<Self> {
         let home = Home::new();
@@ -409,11 +409,11 @@ impl Conspiracy {
 #[test]
 fn a_sandboxed_agent_cannot_turn_the_folder_of_another_into_a_link() {
     for policy in [false, true] {
-        let Some(two) = Conspiracy::new(policy) else {
+        let Some(two) = NestedAgents::new(policy) else {
             return;
         };
         let mut host = Reloading::new(&two.home, &[]);
-        let swapped = Conspiracy::run(&mut host, "a", "a", &two.swap, None);
+        let swapped = NestedAgents::run(&mut host, "a", "a", &two.swap, None);
         assert!(swapped.contains("did None"), "{swapped}");
         let escape = "open('key').read() + str(open('planted', 'w'))";
         let link = "in a sandbox can change";
@@ -422,14 +422,14 @@ fn a_sandboxed_agent_cannot_turn_the_folder_of_another_into_a_link() {
         } else {
             link
         };
-        let at_start = Conspiracy::run(&mut host, "b", "b-1", escape, None);
+        let at_start = NestedAgents::run(&mut host, "b", "b-1", escape, None);
         // The policy lets `b` read the folder that it finds then.
         host.reload();
-        let reloaded = Conspiracy::run(&mut host, "b", "b-2", escape, None);
+        let reloaded = NestedAgents::run(&mut host, "b", "b-2", escape, None);
         drop(host);
         // A new host has not seen the change.
         let mut host = Reloading::new(&two.home, &[]);
-        let restarted = Conspiracy::run(&mut host, "b", "b-3", escape, None);
+        let restarted = NestedAgents::run(&mut host, "b", "b-3", escape, None);
         for (lines, reason) in [(at_start, limit), (reloaded, link), (restarted, link)] {
             assert!(lines.contains(reason), "{policy}: {lines}");
             assert!(!lines.contains("did "), "{policy}: {lines}");
@@ -445,18 +445,18 @@ fn a_sandboxed_agent_cannot_turn_the_folder_of_another_into_a_link() {
 
 #[test]
 fn a_session_gets_no_folder_by_a_link_of_another_sandboxed_agent() {
-    let Some(two) = Conspiracy::new(false) else {
+    let Some(two) = NestedAgents::new(false) else {
         return;
     };
     let mut host = Reloading::new(&two.home, &[]);
     let cwd = json!(two.home.path().join("w/b"));
     std::fs::write(two.home.path().join("w/b/key"), "own").unwrap();
-    let own = Conspiracy::run(&mut host, "b", "b-1", "'name'", Some(&cwd));
+    let own = NestedAgents::run(&mut host, "b", "b-1", "'name'", Some(&cwd));
     assert!(own.contains(r#""type":"file.output""#), "{own}");
-    let swapped = Conspiracy::run(&mut host, "a", "a", &two.swap, None);
+    let swapped = NestedAgents::run(&mut host, "a", "a", &two.swap, None);
     assert!(swapped.contains("did None"), "{swapped}");
     // The process of `b` runs.
-    let refused = Conspiracy::run(&mut host, "b", "b-2", "'name'", Some(&cwd));
+    let refused = NestedAgents::run(&mut host, "b", "b-2", "'name'", Some(&cwd));
     assert!(refused.contains("may not set `cwd`"), "{refused}");
     assert!(!refused.contains("did "), "{refused}");
 }
