@@ -447,6 +447,8 @@ mod tests {
         let (session, created) = journal.create("s-1", b"s-1").unwrap();
         created.wait().unwrap();
         let log = Arc::new(EventLog::default());
+        // With a single subscriber, another test's thread could turn the event off for every thread.
+        let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
         tracing::subscriber::with_default(log.clone(), || {
             journal.state.log_removal(session, RemovalReason::Age);
         });

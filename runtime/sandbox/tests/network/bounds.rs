@@ -226,7 +226,10 @@ async fn each_denial_is_one_event_without_secrets() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
-    let _guard = tracing_subscriber::util::SubscriberInitExt::set_default(subscriber);
+    // With a single subscriber, the first thread to reach an event turns it off for every thread if it has no
+    // subscriber itself, as the other tests have none. With two, all subscribers are asked.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+    let _guard = tracing::subscriber::set_default(subscriber);
     let server = echo().await;
     let fixture = start_proxy(&server, &USUAL);
     for request in [
