@@ -55,11 +55,13 @@ mod cli {
     use tempfile::TempDir;
 
     /// Beginning of each Python adapter of `Home::adapter`: `messages` reads the input, and `say` answers
-    /// the last message.
+    /// the last message, or a `session_id` that it is given. It writes a line at once, also beside
+    /// other threads.
     const PYTHON: &str = r#"
 import json, os, sys
 def say(kind, **members):
-    print(json.dumps({"type": kind, "session_id": session, **members}), flush=True)
+    sys.stdout.write(json.dumps({"type": kind, "session_id": session, **members}) + "\n")
+    sys.stdout.flush()
 def messages():
     global session
     for line in sys.stdin:

@@ -665,22 +665,23 @@ fn a_run_without_a_daemon_is_stored_in_the_journal_that_it_names() {
     assert_eq!(ran.must_end_with(0).stdout, "other again newest\n");
 }
 
-/// Agent that answers without end until it is stopped.
+/// Agent whose turns answer without end until their session is stopped.
 const ENDLESS: &str = r#"
 import threading
-stopped = threading.Event()
-def flow(turn):
+stops = {}
+def answer(stopped, **turn):
     while not stopped.wait(0.01):
-        say("output", turn_id=turn, content="more\n")
-    say("turn.complete", turn_id=turn, status="stopped")
+        say("output", content="more\n", **turn)
+    say("turn.complete", status="stopped", **turn)
 for kind, message in messages():
     if kind == "session.start":
         say("session.ready", protocol=1, extensions=["turns"])
     elif kind == "user.input":
-        stopped.clear()
-        threading.Thread(target=flow, args=[message["turn_id"]]).start()
+        stopped = stops[session] = threading.Event()
+        turn = {"session_id": session, "turn_id": message["turn_id"]}
+        threading.Thread(target=answer, args=[stopped], kwargs=turn).start()
     elif kind == "stop":
-        stopped.set()
+        stops[session].set()
 "#;
 
 #[test]
