@@ -233,7 +233,7 @@ impl Shorten for HubKind {
 
 impl Shorten for RelayKind {
     fn shortening(self) -> Shortening {
-        const MARK_HISTORY: &[Mark] = &[Mark::new(&["entries"], "error", ANSWER_TOO_LONG)];
+        const MARK_HISTORY: &[Mark] = &[Mark::new(&["entries", "lost"], "error", ANSWER_TOO_LONG)];
         let keeping = Shortening::keeping;
         match self {
             Self::SessionAttached => keeping(&[

@@ -4,7 +4,7 @@ import { pathOf, type AskOptions, type Daemon } from "./daemon.js";
 import { AnswerTooLarge, backoff, ClientClosed, clientError, isPermanent, ProtocolMismatch, Refused, sleep, Unreachable, UnsupportedAbility } from "./errors.js";
 import type { ClientError } from "./errors.js";
 import type { OverviewEvent } from "./overview.js";
-import type { AgentEntry, FileOutputMessage, InputRequestMessage, Json, ListedSession, PermissionRequestMessage } from "./types.js";
+import type { AgentEntry, FileOutputMessage, InputRequestMessage, Json, ListedSession, LostEntries, PermissionRequestMessage } from "./types.js";
 
 type Message = { [name: string]: any };
 
@@ -157,6 +157,8 @@ export interface HistoryOptions {
 /** A page of entries, in their order. */
 export interface HistoryPage {
   entries: Entry[];
+  /** Entries of the page that the journal has lost, if there are any: the first and the last of consecutive ones. */
+  lost?: LostEntries[];
   /** The `from` of the following page, if there is one. */
   next?: number;
   /** The `before` of the preceding page, if there is one. */
@@ -294,8 +296,8 @@ export class Client {
     const { from, before, limit } = options;
     if (from !== undefined && before !== undefined) throw new TypeError("a page has either `from` or `before`");
     if (!(await this.#daemon())) return this.#historyByPipe(id, options);
-    const { entries = [], next, previous } = (await this.#request("GET", `${pathOf(id)}/history${query({ from, before, limit })}`)) ?? {};
-    return { entries, ...(next ? { next } : {}), ...(previous ? { previous } : {}) };
+    const { entries = [], lost, next, previous } = (await this.#request("GET", `${pathOf(id)}/history${query({ from, before, limit })}`)) ?? {};
+    return { entries, ...(lost?.length ? { lost } : {}), ...(next ? { next } : {}), ...(previous ? { previous } : {}) };
   }
 
   /**
@@ -444,22 +446,24 @@ export class Client {
   async #historyByPipe(id: string, { from = 1, before, limit = PAGE }: HistoryOptions): Promise<HistoryPage> {
     const session = this.#sessions.get(id);
     if (session?.isJournaled === false) throw new Refused(404, "this relay keeps no journal");
-    let [first, last] = [from, from + limit - 1];
+    const end = await this.#lastEntry(id, session);
+    let [first, last] = [from, Math.min(from + limit - 1, end)];
     if (before !== undefined) {
-      last = (before === "end" ? await this.#lastEntry(id, session) : before - 1);
+      last = before === "end" ? end : Math.min(before - 1, end);
       first = Math.max(1, last - limit + 1);
     }
     const entries: Entry[] = [];
+    const lost: LostEntries[] = [];
     // One answer has 1 MiB at most.
-    for (let next: number | undefined = first; next !== undefined && next <= last; ) {
+    let next = first;
+    while (next <= last) {
       const answer: Message = await this.#ask({ type: "session.history", session_id: id, from: next, to: last });
       entries.push(...(answer["entries"] ?? []));
-      next = answer["next"];
+      lost.push(...(answer["lost"] ?? []));
+      next = answer["next"] > next ? answer["next"] : last + 1;
       if (before === undefined) break;
     }
-    const [head, tail] = [entries[0]?.seq ?? first, entries.at(-1)?.seq ?? last];
-    const isLast = entries.length === 0 || tail >= (await this.#lastEntry(id, session));
-    return { entries, ...(isLast ? {} : { next: tail + 1 }), ...(head > 1 && entries.length > 0 ? { previous: head } : {}) };
+    return { entries, ...(lost.length > 0 ? { lost } : {}), ...(next <= end ? { next } : {}), ...(first > 1 && first <= end ? { previous: first } : {}) };
   }
 
   async #lastEntry(id: string, session: Conversation | undefined): Promise<number> {

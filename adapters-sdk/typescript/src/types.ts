@@ -1032,6 +1032,8 @@ export interface SessionHistoryResultMessage {
   entries?: Json[];
   /** Reason why there are none. */
   error?: string;
+  /** The entries among them that the journal has lost. */
+  lost?: LostEntries[];
   /** Sequence number of the next entry, if there are more. */
   next?: number;
   turn_id?: string;
@@ -1441,6 +1443,14 @@ export type Liveness = "down" | "starting" | "alive" | "answering" | "progressin
 /** The source of a log line. */
 export type LogStream = "raw" | "stderr" | "host" | "meta";
 
+/** Consecutive entries that the journal has lost ([journal.9]). */
+export interface LostEntries {
+  /** The first of them. */
+  from: number;
+  /** The last of them. */
+  to: number;
+}
+
 export type MessageId = string;
 
 /** A mode that may be chosen. */
@@ -1758,7 +1768,7 @@ export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["session.edited", ["_meta","archived","by","session_id","title","turn_id","type"]],
   ["session.fork", ["_meta","after","env","extensions","mcp_servers","protocol","seq","session_id","source","turn_id","type"]],
   ["session.history", ["_meta","from","request_id","session_id","to","turn_id","type"]],
-  ["session.history.result", ["_meta","entries","error","next","request_id","session_id","turn_id","type"]],
+  ["session.history.result", ["_meta","entries","error","lost","next","request_id","session_id","turn_id","type"]],
   ["session.info", ["_meta","adapter","allowed_tools","capabilities","commands","context","denied_tools","display_id","input_modes","mode","model","models","modes","native_session_id","options","options_applied","permission_mode","reasoning_effort","session_id","turn_id","type"]],
   ["session.ready", ["_meta","adapter","allowed_tools","capabilities","commands","context","denied_tools","display_id","extensions","input_modes","max_line","mode","model","models","modes","native_session_id","options","options_applied","permission_mode","protocol","reasoning_effort","session_id","turn_id","type"]],
   ["session.refused", ["_meta","last_seq","message","reason","session_id","turn_id","type"]],

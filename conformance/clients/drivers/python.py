@@ -245,7 +245,7 @@ class DriverLoop:
 
     async def do_history(self, session: str, from_: int | None = None, before: Any = None, limit: int = 100) -> Message:
         page = await self.call(self.client.history, session, start=from_, before=before, limit=limit)
-        return {name: page[name] for name in ("entries", "next", "previous") if page.get(name) is not None}
+        return {name: page[name] for name in ("entries", "lost", "next", "previous") if page.get(name) is not None}
 
     async def do_sessions(self, filter: Message | None = None) -> Message:
         page = await self.call(self.client.sessions_page, **(filter or {}))

@@ -612,8 +612,10 @@ def history_page(session: Session, query: dict[str, str]) -> Message:
     else:
         begin = int(query.get("from") or 1) - 1
         end = min(session.last, begin + limit)
+    lost = sorted(seq for seq in session.lost if begin < seq <= end)
     return {
-        "entries": session.entries[begin:end],
+        "entries": [entry for entry in session.entries[begin:end] if entry["seq"] not in session.lost],
+        "lost": [{"from": seq, "to": seq} for seq in lost],
         "previous": begin + 1 if begin else None,
         "next": end + 1 if end < session.last else None,
         "last": session.last,

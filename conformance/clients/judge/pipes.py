@@ -259,8 +259,9 @@ class Hub:
         begin = message.get("from") or 1
         end = min(message.get("to") or session.last, session.last)
         page = history_page(session, {"from": str(begin), "limit": str(max(1, end - begin + 1))})
-        told = {"entries": page["entries"] if end >= begin else []}
-        return self.send({**result, **told})
+        if end < begin:
+            return self.send({**result, "entries": []})
+        return self.send({**result, "entries": page["entries"], **({"lost": page["lost"]} if page["lost"] else {})})
 
     def decide(self, session: Session, message: Message, listener: str) -> None:
         request_id = message["request_id"]

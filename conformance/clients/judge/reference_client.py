@@ -93,6 +93,7 @@ class Behaviour:
     skips_other_fields: bool = True
     reports_snapshots: bool = True
     passes_range: bool = True
+    names_lost: bool = True
     reads_files_whole: bool = True
     returns_after_unavailable: bool = True
     joins_frames: bool = True
@@ -449,9 +450,12 @@ class Client:
             if "limit" in query:
                 span["to"] = span["from"] + query["limit"] - 1
             found = await self.pipe.request({"type": "session.history", "session_id": session_id, **span})
-            last = found["entries"][-1]["seq"] if found.get("entries") else 0
-            return {"entries": found.get("entries") or [], "next": found.get("next") or last + 1}
-        return await self.ask("GET", f"{_path(session_id)}/history?{urlencode(query)}")
+            entries = found.get("entries") or []
+            end = span.get("to") or (entries[-1]["seq"] if entries else 0)
+            page = {"entries": entries, "lost": found.get("lost"), "next": found.get("next") or end + 1}
+        else:
+            page = await self.ask("GET", f"{_path(session_id)}/history?{urlencode(query)}")
+        return page if self.behaviour.names_lost else {**page, "lost": []}
 
     async def list_sessions(self, query: Message) -> Message:
         if not self.behaviour.pages:

@@ -150,10 +150,21 @@ objects! {
         pub request_id: RequestId,
         /// The entries.
         pub entries: Option<Vec<Json>>,
+        /// The entries among them that the journal has lost.
+        pub lost: Option<Vec<LostEntries>>,
         /// Sequence number of the next entry, if there are more.
         pub next: Option<u64>,
         /// Reason why there are none.
         pub error: Option<String>,
+    }
+
+    /// Consecutive entries that the journal has lost ([journal.9]).
+    #[derive(Default)]
+    pub struct LostEntries {
+        /// The first of them.
+        pub from: u64,
+        /// The last of them.
+        pub to: u64,
     }
 
     /// A session in the answer to `sessions.list` ([journal.12]). Times are RFC 3339.

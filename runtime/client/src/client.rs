@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::{mpsc, oneshot};
 use trunkline_protocol::{
     AdapterBody, AgentEntry, AgentsList, AgentsListResult, AttachRefusal, Extensions, HostMessage,
-    HubMessage, ListedSession, RelayBody, RequestId, Role, SessionAttach, SessionEdit,
+    HubMessage, ListedSession, LostEntries, RelayBody, RequestId, Role, SessionAttach, SessionEdit,
     SessionEntry, SessionFork, SessionHistory, SessionId, SessionStart, SessionsList,
 };
 
@@ -58,6 +58,8 @@ pub struct SessionPage {
 pub struct HistoryPage {
     /// The entries in order. None of them awaits an answer.
     pub entries: Vec<Event>,
+    /// The entries among them that the journal has lost.
+    pub lost: Vec<LostEntries>,
     /// The number of the next entry, if there are more.
     pub next: Option<u64>,
 }
@@ -403,6 +405,7 @@ impl Client {
                     let entries = entries.iter().filter_map(|entry| Event::parse(entry.get()));
                     Ok(HistoryPage {
                         entries: entries.map(|(_, event)| event).collect(),
+                        lost: page.lost.unwrap_or_default(),
                         next: page.next,
                     })
                 }

@@ -288,6 +288,7 @@ impl JournalSessions {
             let refused = trunkline_protocol::SessionHistoryResult {
                 request_id: asked.request_id,
                 entries: None,
+                lost: None,
                 next: None,
                 error: Some(BUSY.to_owned()),
             };

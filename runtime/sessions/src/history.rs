@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 use trunkline_journal::{Journal, ReadBatch, ReadError, Reader, SessionKey};
-use trunkline_protocol::Json;
+use trunkline_protocol::{Json, LostEntries};
 
 use crate::entry::line_ranges;
 
@@ -30,6 +30,8 @@ pub enum HistoryRange {
 pub struct HistoryPage {
     /// The entries in their order.
     pub entries: Vec<Json>,
+    /// The entries of the page that the journal has lost, in their order.
+    pub lost: Vec<LostEntries>,
     /// The number [before which](HistoryRange::Before) the page ahead ends; `None` on the first page.
     pub previous: Option<u64>,
     /// The number [from which](HistoryRange::From) the next page begins; `None` on the last page.
@@ -83,10 +85,12 @@ pub(crate) fn read_page(
         .filter_map(|(_, line)| serde_json::from_slice::<&RawValue>(line).ok())
         .filter_map(|line| Json::from_serialize(line).ok());
     let last = count();
+    let next = cut.unwrap_or(reader.position().min(end));
     Ok(HistoryPage {
         entries: entries.collect(),
+        lost: lines.lost_within(from..next),
         previous: (from > 1).then_some(from),
-        next: Some(cut.unwrap_or(reader.position().min(end))).filter(|next| *next <= last),
+        next: Some(next).filter(|next| *next <= last),
         last,
     })
 }
@@ -96,11 +100,12 @@ pub(crate) fn read_page(
 pub(crate) struct EntryLines {
     bytes: Vec<u8>,
     lines: Vec<(u64, Range<usize>)>,
+    lost: Vec<LostEntries>,
 }
 
 impl EntryLines {
     /// Reads the next lines of a reader, up to the one before `end`, or until they have more than
-    /// `most` bytes. Lost ones are left out.
+    /// `most` bytes.
     pub(crate) fn read_to(reader: &mut Reader, end: u64, most: usize) -> Result<Self, ReadError> {
         let mut lines = Self::default();
         while reader.position() < end && lines.bytes() <= most && lines.read(reader, end)? {}
@@ -120,7 +125,11 @@ impl EntryLines {
                 );
                 Ok(true)
             }
-            ReadBatch::Missing(_) => Ok(true),
+            ReadBatch::Missing(numbers) => {
+                let (from, to) = numbers.into_inner();
+                self.lost.push(LostEntries { from, to });
+                Ok(true)
+            }
             ReadBatch::End => Ok(false),
         }
     }
@@ -133,6 +142,15 @@ impl EntryLines {
         let dropped = self.lines.get(kept)?.0;
         self.lines.truncate(kept);
         Some(dropped)
+    }
+
+    /// Returns the parts of lost entries with these numbers.
+    fn lost_within(&self, numbers: Range<u64>) -> Vec<LostEntries> {
+        let within = self.lost.iter().map(|lost| LostEntries {
+            from: lost.from.max(numbers.start),
+            to: lost.to.min(numbers.end - 1),
+        });
+        within.filter(|lost| lost.from <= lost.to).collect()
     }
 
     /// Returns the size of everything that was read, in bytes.
@@ -191,6 +209,14 @@ mod tests {
             .iter()
             .map(|entry| seq(entry)["seq"].as_u64().unwrap())
             .collect()
+    }
+
+    /// Returns the numbers of a page's entries and of those that are lost, in their order.
+    fn all_numbers(page: &HistoryPage) -> Vec<u64> {
+        let mut all = numbers(page);
+        all.extend(page.lost.iter().flat_map(|lost| lost.from..=lost.to));
+        all.sort_unstable();
+        all
     }
 
     #[test]
@@ -289,7 +315,7 @@ mod tests {
 
     /// The segments of the beginning are overwritten: a page that read them would be damaged.
     #[test]
-    fn the_end_is_read_without_the_beginning_and_lost_entries_leave_no_gap_in_the_pages() {
+    fn the_end_is_read_without_the_beginning_and_pages_name_lost_entries() {
         let (folder, journal, key) = stored(2000, 300, SMALL);
         let file = std::fs::OpenOptions::new()
             .write(true)
@@ -302,21 +328,27 @@ mod tests {
         assert_eq!(numbers(&end), (1801..=2000).collect::<Vec<_>>());
         assert_eq!((end.previous, end.last), (Some(1801), 2000));
 
+        assert!(end.lost.is_empty());
+
+        let all: Vec<u64> = (1..=2000).collect();
         let mut forward = Vec::new();
         let mut next = Some(1);
         while let Some(from) = next {
             let page = read_page(&journal, key, HistoryRange::From(from), 50).unwrap();
-            forward.extend(numbers(&page));
+            forward.extend(all_numbers(&page));
             next = page.next;
         }
+        assert_eq!(forward, all);
         let mut backward = Vec::new();
+        let mut read = Vec::new();
         let mut previous = Some(u64::MAX);
         while let Some(before) = previous {
             let page = read_page(&journal, key, HistoryRange::Before(before), 50).unwrap();
-            backward.splice(0..0, numbers(&page));
+            backward.splice(0..0, all_numbers(&page));
+            read.splice(0..0, numbers(&page));
             previous = page.previous;
         }
-        assert!(forward[0] > 1 && forward.len() > 1500, "{}", forward.len());
-        assert_eq!(backward, forward);
+        assert_eq!(backward, all);
+        assert!(read[0] > 1 && read.len() > 1500, "{}", read.len());
     }
 }

@@ -640,23 +640,26 @@ impl Sessions {
 
     /// Reads entries of a session, which need not be in memory.
     pub async fn history(&self, id: &SessionId, asked: &SessionHistory) -> SessionHistoryResult {
-        let result = |entries, next, error| SessionHistoryResult {
+        let mut result = SessionHistoryResult {
             request_id: asked.request_id.clone(),
-            entries,
-            next,
-            error,
+            entries: None,
+            lost: None,
+            next: None,
+            error: None,
         };
         let from = asked.from.unwrap_or(1).max(1);
         let to = asked.to.unwrap_or(u64::MAX);
         let most = to.saturating_add(1).saturating_sub(from);
         match self.read_page(id, HistoryRange::From(from), most).await {
             Ok(page) if most > 0 => {
-                let next = page.next.filter(|next| *next <= to);
-                result(Some(page.entries), next, None)
+                result.next = page.next.filter(|next| *next <= to);
+                result.lost = Some(page.lost).filter(|lost| !lost.is_empty());
+                result.entries = Some(page.entries);
             }
-            Ok(_) => result(Some(Vec::new()), None, None),
-            Err(error) => result(None, None, Some(error.to_string())),
+            Ok(_) => result.entries = Some(Vec::new()),
+            Err(error) => result.error = Some(error.to_string()),
         }
+        result
     }
 
     /// Reads a page of a session's entries, which need not be in memory: at most `limit`, and about

@@ -190,6 +190,7 @@ class PipeAbilities:
             end = last if before == "end" else min(before - 1, last)
             first = max(end - limit + 1, 1)
         entries: list[Message] = []
+        lost: list[Message] = []
         at = first
         while at <= end:
             message = {"type": "session.history", "session_id": id, "from": at, "to": end}
@@ -197,12 +198,13 @@ class PipeAbilities:
             if error := page.get("error"):
                 raise Invalid(422, str(error))
             entries += page.get("entries") or ()
-            if not isinstance(page.get("next"), int) or page["next"] <= at or before is None:
+            lost += page.get("lost") or ()
+            following = page.get("next")
+            at = following if isinstance(following, int) and following > at else end + 1
+            if before is None:
                 break
-            at = page["next"]
-        seen = entries[-1]["seq"] if entries else end
-        following, preceding = seen + 1 if seen < last else None, first if first > 1 and end > 0 else None
-        return {"entries": entries, "next": following, "previous": preceding, "last": last}
+        page = {"next": at if at <= last else None, "previous": first if first > 1 and end > 0 else None, "last": last}
+        return {"entries": entries, "lost": lost, **page}
 
     async def stop(self, id: str, turn_id: str | None) -> None:
         async with self._client._visit(id) as session:

@@ -17,6 +17,7 @@ from .types import (
     HealthEntry as HealthEntry,
     Json as Json,
     Liveness as Liveness,
+    LostEntries as LostEntries,
     Model as Model,
     RelayMessage,
     RequestId as RequestId,
@@ -89,6 +90,7 @@ class EntryPage(TypedDict):
 
     entries: list[Entry]
     last: int
+    lost: list[LostEntries]
     next: int | None
     previous: int | None
 

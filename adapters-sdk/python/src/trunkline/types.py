@@ -822,6 +822,7 @@ class SessionHistoryResult(Stored):
     _meta: NotRequired[dict[str, Any]]
     entries: NotRequired[list[Json]]
     error: NotRequired[str]
+    lost: NotRequired[list[LostEntries]]
     next: NotRequired[int]
     turn_id: NotRequired[str]
 
@@ -1085,6 +1086,12 @@ class ListedSession(TypedDict):
     title: NotRequired[str]
 
 
+LostEntries = TypedDict("LostEntries", {
+    "from": "int",
+    "to": "int",
+})
+
+
 class Mode(TypedDict):
     """A mode that may be chosen."""
 
@@ -1225,7 +1232,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "session.edited": {"_meta": "object", "archived": "boolean", "by": "string", "session_id": "string", "title": "string", "turn_id": "string", "type": "string"},
     "session.fork": {"_meta": "object", "after": "integer", "env": "object", "extensions": "array", "mcp_servers": "any", "protocol": "integer", "seq": "integer", "session_id": "string", "source": "string", "turn_id": "string", "type": "string"},
     "session.history": {"_meta": "object", "from": "integer", "request_id": "string", "session_id": "string", "to": "integer", "turn_id": "string", "type": "string"},
-    "session.history.result": {"_meta": "object", "entries": "array", "error": "string", "next": "integer", "request_id": "string", "session_id": "string", "turn_id": "string", "type": "string"},
+    "session.history.result": {"_meta": "object", "entries": "array", "error": "string", "lost": "array", "next": "integer", "request_id": "string", "session_id": "string", "turn_id": "string", "type": "string"},
     "session.info": {"_meta": "object", "adapter": "object", "allowed_tools": "array", "capabilities": "object", "commands": "array", "context": "string", "denied_tools": "array", "display_id": "string", "input_modes": "array", "mode": "string", "model": "string", "models": "array", "modes": "array", "native_session_id": "string", "options": "array", "options_applied": "array", "permission_mode": "string", "reasoning_effort": "string", "session_id": "string", "turn_id": "string", "type": "string"},
     "session.ready": {"_meta": "object", "adapter": "object", "allowed_tools": "array", "capabilities": "object", "commands": "array", "context": "string", "denied_tools": "array", "display_id": "string", "extensions": "array", "input_modes": "array", "max_line": "integer", "mode": "string", "model": "string", "models": "array", "modes": "array", "native_session_id": "string", "options": "array", "options_applied": "array", "permission_mode": "string", "protocol": "integer", "reasoning_effort": "string", "session_id": "string", "turn_id": "string", "type": "string"},
     "session.refused": {"_meta": "object", "last_seq": "integer", "message": "string", "reason": "string", "session_id": "string", "turn_id": "string", "type": "string"},

@@ -282,6 +282,20 @@ async def history_pages(trial: Trial) -> None:
     trial.expect(page.get("next") == 5, "the next page from 5", page.get("next"))
 
 
+@case("C-LST-05", "a page names entries that are lost, and the next page begins behind them", "docs/gateway.md#history", ALL)
+async def lost_entries(trial: Trial) -> None:
+    session = trial.journal.open()
+    for number in range(2, 10):
+        session.append("output", content=f"entry {number}")
+    session.lost = {4, 5}
+    await trial.connect()
+    page = await trial.driver.call("history", session=session.id, **{"from": 4, "limit": 2})
+    trial.expect(page.get("entries") == [], "no entries", page.get("entries"))
+    lost = [number for gap in page.get("lost") or () for number in range(gap["from"], gap["to"] + 1)]
+    trial.expect(lost == [4, 5], "the entries 4 and 5 as lost", page.get("lost"))
+    trial.expect(page.get("next") == 6, "the next page from 6", page.get("next"))
+
+
 @case("C-LST-03", "a list that is cut is never part of a result", "[client.2]")
 async def cut_list(trial: Trial) -> None:
     session = trial.journal.open()

@@ -383,8 +383,10 @@ impl Driver {
             .collect();
         let entries = entries?;
         let behind = entries.last().and_then(|entry| entry["seq"].as_u64());
-        let next = page.next.or(behind.map(|seq| seq + 1));
-        Ok(json!({ "entries": entries, "next": next }))
+        let next = page.next.or(behind.or(to).map(|seq| seq + 1));
+        let lost = page.lost.iter();
+        let lost = lost.map(|lost| json!({ "from": lost.from, "to": lost.to }));
+        Ok(json!({ "entries": entries, "lost": lost.collect::<Vec<_>>(), "next": next }))
     }
 
     async fn sessions(&self, message: &Value) -> Outcome {

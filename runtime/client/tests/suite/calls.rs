@@ -43,7 +43,7 @@ async fn lists_and_history_come_by_their_request() {
         let history = host.expect("session.history").await;
         assert_eq!((&history["from"], history.get("to")), (&json!(2), None));
         host.write(&json!({"type": "session.history.result", "session_id": "s",
-            "request_id": history["request_id"], "next": 3,
+            "request_id": history["request_id"], "next": 6, "lost": [{"from": 3, "to": 5}],
             "entries": [entry("s", 2, "output", &json!({"content": "x"}))]}))
             .await;
         // A host without a journal answers by the session.
@@ -58,7 +58,8 @@ async fn lists_and_history_come_by_their_request() {
         let page = client.sessions(filter).await.unwrap();
         assert_eq!((page.sessions.len(), page.next.as_deref()), (1, Some("n")));
         let page = session.history(Some(2), None).await.unwrap();
-        assert_eq!((page.entries[0].stamp.seq, page.next), (Some(2), Some(3)));
+        assert_eq!((page.entries[0].stamp.seq, page.next), (Some(2), Some(6)));
+        assert_eq!((page.lost[0].from, page.lost[0].to), (3, 5));
         let other = super::script::session("other");
         let refused = client.history(&other, None, None).await;
         assert_eq!(

@@ -85,7 +85,7 @@ test("names and types of files are not believed", () => {
 });
 
 test("the filter of the wire view", () => {
-  const line = { seq: 1, type: "tool.start", time: "", raw: '{"type":"tool.start","tool":"Bash"}' };
+  const line = { seq: 1, end: 1, type: "tool.start", time: "", raw: '{"type":"tool.start","tool":"Bash"}' };
   for (const [query, fits] of [["bash", true], ["type:tool bash", true], ["type:output", false], ["-bash", false], ["-", true], ["-type:output", true], ["from:agent", true], ["to:agent", false], ["is:trouble", false], ["-to:agent bash", true]] as const) {
     assert.equal(matcher(query)(line), fits, query);
   }
@@ -228,7 +228,7 @@ test("an entry says which way it went, and why it failed", () => {
   assert.equal(trouble({ type: "steer.result", delivered: false, reason: "too late" }), "not delivered: too late");
   assert.equal(trouble({ type: "request.decided", approved: true }), "");
   assert.equal(trouble({ type: "request.decided", approved: false }), "denied");
-  const line = (raw: object) => ({ seq: 1, type: "tool.end", time: "", raw: JSON.stringify({ type: "tool.end", ...raw }) });
+  const line = (raw: object) => ({ seq: 1, end: 1, type: "tool.end", time: "", raw: JSON.stringify({ type: "tool.end", ...raw }) });
   assert.deepEqual([line({ is_error: true }), line({ is_error: false })].map(matcher("is:trouble")), [true, false]);
 });
 

@@ -120,6 +120,22 @@ test("a page of history keeps each entry as it came", () => {
   assert.throws(() => splitPage('{"entries":[{"type":"a"}'));
 });
 
+test("entries that the journal has lost are one row, and the pages go on beyond them", async () => {
+  const page = splitPage('{"entries":[{"type":"x","seq":1},{"type":"x","seq":9}],"lost":[{"from":2,"to":8},{"from":10,"to":12}],"last":12}');
+  assert.deepEqual(page.lines.map((line) => [line.entry.type, line.entry.seq]), [["x", 1], ["lag", 2], ["x", 9], ["lag", 10]]);
+  const segment = new Segment(() => Promise.resolve());
+  for (const seq of [13, 14]) segment.push({ raw: `{"type":"x","seq":${seq}}`, entry: { type: "x", seq } });
+  segment.unshift(splitPage('{"entries":[],"lost":[{"from":10,"to":12}],"last":14}').lines);
+  assert.deepEqual([segment.first, segment.last], [10, 14], "the page before 10 is next");
+  segment.unshift(page.lines.filter((line) => Number(line.entry.seq) < 10));
+  await segment.refold();
+  const notes = segment.fold.rows.filter((row) => row.kind === "note" && row.label === "gap");
+  assert.deepEqual(notes.map((row) => row.kind === "note" && row.text), ["the journal has lost entries 2 to 8", "the journal has lost entries 10 to 12"]);
+  const end = new Segment(() => Promise.resolve());
+  for (const line of page.lines) end.push(line);
+  assert.deepEqual([end.first, end.last], [1, 12], "the page from 13 is next");
+});
+
 test("entries that are loaded and not yet folded are before the first row", async () => {
   const segment = new Segment(() => Promise.resolve());
   const lines = session(1).slice(0, 100).map((entry) => ({ raw: JSON.stringify(entry), entry }));

@@ -115,9 +115,9 @@ export class Fold {
     const seq = num(entry.seq);
     if (seq !== undefined) {
       if (seq <= this.last) return false;
-      if (this.last > 0 && seq > this.last + 1) this.gap(this.last + 1, seq - 1);
+      if (this.last > 0 && seq > this.last + 1) this.gap({ type: "lag", from: this.last + 1, to: seq - 1 });
       if (this.first === 0) this.first = seq;
-      this.last = seq;
+      this.last = entry.lost === true ? (num(entry.to) ?? seq) : seq;
       this.epoch = num(entry.epoch) ?? this.epoch;
     }
     this.version += 1;
@@ -191,7 +191,7 @@ export class Fold {
       case "working":
         return;
       case "lag":
-        return this.gap(num(entry.from) ?? 0, num(entry.to) ?? 0);
+        return this.gap(entry);
       default:
         return this.note(entry);
     }
@@ -637,8 +637,9 @@ export class Fold {
     fresh.early = this.partial && (row?.early ?? true);
   }
 
-  private gap(from: number, to: number): void {
-    this.add<NoteRow>({ type: "lag" }, mark("gap", `entries ${from} to ${to} were not sent to this page`));
+  private gap({ from, to, lost }: Entry): void {
+    const why = lost === true ? "the journal has lost" : "this page did not get";
+    this.add<NoteRow>({ type: "lag" }, mark("gap", `${why} entries ${num(from) ?? 0} to ${num(to) ?? 0}`));
   }
 }
 

@@ -176,7 +176,10 @@ export interface HistoryPage {
   last: number;
 }
 
-/** Reads a page of history. Each entry keeps its text as it came, which numbers and repeated members do not survive. */
+/**
+ * Reads a page of history. Each entry keeps its text as it came, which numbers and repeated members do not survive. Entries that the
+ * journal has lost become a `lag` with the number of the first.
+ */
 export function splitPage(text: string): HistoryPage {
   const head = /^\s*\{\s*"entries"\s*:\s*\[/.exec(text)?.[0];
   const pieces = head === undefined ? undefined : elementsOf(text, head.length);
@@ -186,6 +189,12 @@ export function splitPage(text: string): HistoryPage {
     const entry = entryOf(raw);
     return entry ? [{ entry, raw }] : [];
   });
+  const place = (line: Line): number => num(line.entry.seq) ?? 0;
+  for (const gap of list(rest.lost).map(obj)) {
+    const entry = { type: "lag", seq: num(gap.from) ?? 0, from: gap.from, to: gap.to, lost: true };
+    const at = lines.findIndex((line) => place(line) > entry.seq);
+    lines.splice(at < 0 ? lines.length : at, 0, { entry, raw: JSON.stringify(entry) });
+  }
   return { lines, previous: num(rest.previous) ?? 0, next: num(rest.next) ?? 0, last: num(rest.last) ?? 0 };
 }
 

@@ -6,6 +6,8 @@ import type { Line } from "./stream.ts";
 
 export interface WireLine {
   seq: number;
+  /** The number of the last entry that the line replaces; its own number if it replaces none. */
+  end: number;
   type: string;
   time: string;
   raw: string;
@@ -41,15 +43,16 @@ export class Wire {
   /** The number of the last entry; 0 if there is none. */
   get last(): number {
     for (let at = this.lines.length - 1; at >= 0; at -= 1) {
-      const seq = this.lines[at]?.seq ?? 0;
-      if (seq > 0) return seq;
+      const end = this.lines[at]?.end ?? 0;
+      if (end > 0) return end;
     }
     return 0;
   }
 }
 
 function wireLine({ entry, raw }: Line): WireLine {
-  return { seq: num(entry.seq) ?? 0, type: entry.type, time: str(entry.time), raw };
+  const seq = num(entry.seq) ?? 0;
+  return { seq, end: entry.lost === true ? (num(entry.to) ?? seq) : seq, type: entry.type, time: str(entry.time), raw };
 }
 
 const TO_AGENT = new Set(["turn.begin", "input.steered", "request.decided", "stop.requested", "file.delivered"]);

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use tokio::time::{Instant, sleep};
 use trunkline_protocol::{
-    AdapterBody, CopiedContext, HostBody, HostMessage, RequestId, SessionAttached, SessionClose,
-    SessionEdit, SessionFork, SessionId, SessionState, SessionsList,
+    AdapterBody, CopiedContext, HostBody, HostMessage, LostEntries, RequestId, SessionAttached,
+    SessionClose, SessionEdit, SessionFork, SessionId, SessionState, SessionsList,
 };
 use trunkline_sessions::{EntryBody, HistoryRange, RemoveError, StreamItem, without_path};
 
@@ -392,6 +392,8 @@ answers! {
         /// The entries in their order.
         #[cfg_attr(test, schemars(with = "Vec<crate::http::operation::tests::Entry>"))]
         entries: Vec<Box<RawValue>>,
+        /// Entries of the page that the journal has lost.
+        lost: Vec<LostEntries>,
         /// The `before` of the previous page; null on the first.
         previous: Option<u64>,
         /// The `from` of the next page; null on the last.
@@ -434,6 +436,7 @@ pub(super) async fn history(
         entries: entries
             .filter_map(|entry| RawValue::from_string(without_path(entry.get()).into_owned()).ok())
             .collect(),
+        lost: page.lost,
         previous: page.previous,
         next: page.next,
         last: page.last,
