@@ -308,21 +308,24 @@ fn record_variables(folder: &DaemonFolder, variables: Vec<String>) -> io::Result
 
 /// Returns the changed keys of `runtime` that a host reads only at its start.
 fn restart_only_keys(before: &Config, now: &Config) -> Vec<&'static str> {
-    macro_rules! differing {
-        ($($key:ident)*) => { [$((stringify!($key), before.$key != now.$key)),*] };
+    macro_rules! compare {
+        ($prefix:literal, $before:expr, $now:expr, $($key:ident)*) => {
+            [$((concat!($prefix, stringify!($key)), $before.$key != $now.$key)),*]
+        };
     }
-    let limits = "journal_max_age, journal_max_bytes, journal_max_sessions";
-    let buffers = "mailbox, mailboxes, backlog, spool, spools, session_files, host_files";
-    let keys = differing!(
+    let keys = compare!(
+        "", before, now,
         state_dir spool_dir usage_log wire_log wire_log_content wire_log_bytes journal journal_sync
     );
-    let groups = [
-        (limits, before.journal_limits != now.journal_limits),
-        (buffers, before.buffers != now.buffers),
-    ];
-    keys.into_iter()
-        .chain(groups)
-        .filter(|(_, differs)| *differs)
+    let limits = compare!(
+        "journal_", before.journal_limits, now.journal_limits, max_age max_bytes max_sessions
+    );
+    let buffers = compare!(
+        "", before.buffers, now.buffers,
+        mailbox mailboxes backlog spool spools session_files host_files
+    );
+    let all = keys.into_iter().chain(limits).chain(buffers);
+    all.filter(|(_, is_changed)| *is_changed)
         .map(|(key, _)| key)
         .collect()
 }

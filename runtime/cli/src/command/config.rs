@@ -51,8 +51,8 @@ pub(crate) enum ConfigCommand {
 
 /// Checks a configuration and reports keys without effect; exit code 2 means that it is invalid
 ///
-/// Includes the keys of built-in adapters. Programs, folders and variables are checked by
-/// `trunkline doctor`.
+/// Includes the keys of built-in adapters. Programs, folders, variables and an organisation's policy
+/// are checked by `trunkline doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -190,13 +190,12 @@ fn a_file_that_is_wrong_is_refused_and_what_was_read_before_stays() {
     configured(
         &home,
         &[("a", "second")],
-        &json!({"spool_dir": "spool", "max_sessions": 9}),
+        &json!({"spool_dir": "spool", "max_sessions": 9, "journal_max_age": "7d"}),
     );
     let said = host.reload();
-    assert!(
-        said.contains("changed a") && said.contains("changes after a restart: spool_dir"),
-        "{said}"
-    );
+    let later = "changes after a restart: spool_dir, journal_max_age";
+    assert!(said.contains("changed a") && said.contains(later), "{said}");
+    assert!(!said.contains("journal_max_bytes"), "{said}");
     host.opens("after", "a");
     assert_eq!(host.asks("after", "1"), "second");
     host.ends();
