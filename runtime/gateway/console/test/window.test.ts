@@ -131,6 +131,9 @@ test("entries that the journal has lost are one row, and the pages go on beyond 
   await segment.refold();
   const notes = segment.fold.rows.filter((row) => row.kind === "note" && row.label === "gap");
   assert.deepEqual(notes.map((row) => row.kind === "note" && row.text), ["the journal has lost entries 2 to 8", "the journal has lost entries 10 to 12"]);
+  const raw = '{"type":"output","seq":15,"lost":true,"to":99}';
+  segment.push({ raw, entry: JSON.parse(raw) });
+  assert.deepEqual([segment.last, segment.fold.last], [15, 15], "an agent's entry covers itself only");
   const end = new Segment(() => Promise.resolve());
   for (const line of page.lines) end.push(line);
   assert.deepEqual([end.first, end.last], [1, 12], "the page from 13 is next");

@@ -8,6 +8,7 @@ import type { EndRow, FileRow, InputRow, NoteRow, PlanRow, RequestRow, Row, Text
 import { PART, cut } from "./split.ts";
 import { choices, list, num, obj, str } from "./types.ts";
 import type { Choice, Entry, Obj } from "./types.ts";
+import { lastOf } from "./wire.ts";
 
 /** What is kept of what one tool call printed, or one run of log lines: its end. */
 export const MAX_PRINTED = 256 * 1024;
@@ -117,7 +118,7 @@ export class Fold {
       if (seq <= this.last) return false;
       if (this.last > 0 && seq > this.last + 1) this.gap({ type: "lag", from: this.last + 1, to: seq - 1 });
       if (this.first === 0) this.first = seq;
-      this.last = entry.lost === true ? (num(entry.to) ?? seq) : seq;
+      this.last = lastOf(entry, seq);
       this.epoch = num(entry.epoch) ?? this.epoch;
     }
     this.version += 1;
@@ -637,8 +638,8 @@ export class Fold {
     fresh.early = this.partial && (row?.early ?? true);
   }
 
-  private gap({ from, to, lost }: Entry): void {
-    const why = lost === true ? "the journal has lost" : "this page did not get";
+  private gap({ from, to, seq }: Entry): void {
+    const why = seq !== undefined ? "the journal has lost" : "this page did not get";
     this.add<NoteRow>({ type: "lag" }, mark("gap", `${why} entries ${num(from) ?? 0} to ${num(to) ?? 0}`));
   }
 }

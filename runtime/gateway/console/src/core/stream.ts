@@ -191,7 +191,7 @@ export function splitPage(text: string): HistoryPage {
   });
   const place = (line: Line): number => num(line.entry.seq) ?? 0;
   for (const gap of list(rest.lost).map(obj)) {
-    const entry = { type: "lag", seq: num(gap.from) ?? 0, from: gap.from, to: gap.to, lost: true };
+    const entry = { type: "lag", seq: num(gap.from) ?? 0, from: gap.from, to: gap.to };
     const at = lines.findIndex((line) => place(line) > entry.seq);
     lines.splice(at < 0 ? lines.length : at, 0, { entry, raw: JSON.stringify(entry) });
   }

@@ -1,7 +1,7 @@
 /** Entries of a session as they came, without a gap: for the wire view, and to fold them again. */
 
 import { num, obj, str } from "./types.ts";
-import type { Obj } from "./types.ts";
+import type { Entry, Obj } from "./types.ts";
 import type { Line } from "./stream.ts";
 
 export interface WireLine {
@@ -50,9 +50,14 @@ export class Wire {
   }
 }
 
+/** Returns the number of the last entry that a line covers: several if a page of history names lost entries. */
+export function lastOf(entry: Entry, seq: number): number {
+  return entry.type === "lag" && seq > 0 ? Math.max(seq, num(entry.to) ?? 0) : seq;
+}
+
 function wireLine({ entry, raw }: Line): WireLine {
   const seq = num(entry.seq) ?? 0;
-  return { seq, end: entry.lost === true ? (num(entry.to) ?? seq) : seq, type: entry.type, time: str(entry.time), raw };
+  return { seq, end: lastOf(entry, seq), type: entry.type, time: str(entry.time), raw };
 }
 
 const TO_AGENT = new Set(["turn.begin", "input.steered", "request.decided", "stop.requested", "file.delivered"]);
