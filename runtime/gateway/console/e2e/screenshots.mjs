@@ -21,7 +21,7 @@ async function shot(page, name) {
   await page.evaluate(() => document.activeElement?.blur());
   await page.mouse.move(0, 0);
   // A request that has just come cannot be answered at once.
-  await page.locator(".waiting button:disabled").first().waitFor({ state: "detached" });
+  await page.locator(".waiting [aria-disabled=true]").first().waitFor({ state: "detached" });
   await page.screenshot({ path: `${path}.raw`, type: "png", animations: "disabled", caret: "hide" });
   execFileSync("pngquant", ["--force", "--strip", "--speed", "1", "--output", path, "64", `${path}.raw`]);
   unlinkSync(`${path}.raw`);
