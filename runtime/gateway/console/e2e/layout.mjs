@@ -293,6 +293,13 @@ export const flows = {
         await page.waitForFunction((was) => document.querySelector(".session h1")?.textContent !== was, before);
         await focused("after j", ".scroller, .list");
       }
+      // A transcript that is drawn late gets the focus back from the page.
+      const show = (display) => page.locator(".scroller").evaluate((scroller, value) => { scroller.style.display = value; scroller.classList.toggle("late"); }, display);
+      await page.locator(".scroller").focus();
+      await show("none");
+      await focused("without a transcript", "main:focus");
+      await show("");
+      await focused("after a late transcript", ".scroller");
       // A session that is removed leaves the focus on the page.
       await page.evaluate((to) => { location.hash = to; }, other);
       await page.getByRole("heading", { level: 1, name: "Other" }).waitFor();

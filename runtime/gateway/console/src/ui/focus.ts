@@ -12,7 +12,11 @@ const takesFocus = (element: Element): boolean =>
 export function focusHome(): void {
   for (const place of [".scroller", "main[tabindex]", ".list li a"]) {
     const found = [...document.querySelectorAll<HTMLElement>(place)].find(usable);
-    if (found) return found.focus({ preventScroll: true });
+    if (!found) continue;
+    found.focus({ preventScroll: true });
+    // Another session has no transcript until its entries have come.
+    if (place !== ".scroller" && document.querySelector(".session")) focusWhenDrawn(".scroller");
+    return;
   }
 }
 
